@@ -1,0 +1,181 @@
+"""The domain model: frozen values that trials leave behind and reports are made from. No input or output."""
+
+from dataclasses import dataclass, field
+
+SUCCEEDED = "succeeded"
+FAILED = "failed"
+CANCELLED = "cancelled"
+UNSUPPORTED = "unsupported"
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """Options of a run that keep the mathematics; see ``Variant`` in workload.proto."""
+
+    jit: bool = False
+    layout: str = "default"
+    precision: str = "float32"
+    pipeline: str = "native"
+    workers: int = 4
+    prefetch: int = 4
+
+    def label(self) -> str:
+        """What differs from the default, such as ``jit, pipeline=memory``; empty for the default."""
+        parts = ["jit"] if self.jit else []
+        for name in ("layout", "precision", "pipeline", "workers", "prefetch"):
+            value, default = getattr(self, name), type(self).__dataclass_fields__[name].default
+            if value != default:
+                parts.append(f"{name}={value}")
+        return ", ".join(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """What is compared: one runner, variant, workload, host and device."""
+
+    runner: str
+    workload: str
+    workload_digest: str
+    variant: Variant = Variant()
+    host: str = "local"
+    device: str = "cpu"
+
+    def label(self) -> str:
+        """For people: the runner and what differs from the default."""
+        variant = self.variant.label()
+        return f"{self.runner} ({variant})" if variant else self.runner
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why there is no result. ``reason`` is a word like OUT_OF_MEMORY, ``message`` one line for people."""
+
+    reason: str
+    message: str
+    log_tail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """``size_bytes`` is None where the platform does not define it; then ``reason`` says why."""
+
+    kind: str
+    size_bytes: int | None
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """The device as the framework itself reported it."""
+
+    kind: str = ""
+    index: int = 0
+    uuid: str = ""
+    name: str = ""
+    pci_bus_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """Where the runner came from. ``digest`` is the lock's SHA-256, or the image's; empty for the user's own."""
+
+    runtime: str
+    digest: str = ""
+    location: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What proves that two trials did the same: digests of request, data and initial weights, and versions."""
+
+    workload_digest: str = ""
+    data_digest: str = ""
+    weights_digest: str = ""
+    service_digest: str = ""
+    parameter_count: int = 0
+    device: Device = Device()
+    versions: dict[str, str] = field(default_factory=dict)
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """What one trial measured. Seconds on the runner's monotonic clock; accuracy is a fraction of 1."""
+
+    phases: dict[str, float]
+    measured_seconds: float
+    step_seconds: tuple[float, ...]
+    epoch_seconds: tuple[float, ...]
+    losses: tuple[float, ...]
+    loss_steps: tuple[int, ...]
+    sample_count: int
+    test_loss: float
+    test_accuracy: float
+    test_sample_count: int
+    memory: tuple[Memory, ...]
+    telemetry: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One run of one cell in a fresh process. ``block`` and ``position`` give its place in the campaign's order."""
+
+    id: str
+    campaign: str
+    cell: Cell
+    block: int
+    position: int
+    state: str
+    started_at: str
+    environment: Environment
+    identity: Identity | None = None
+    measurement: Measurement | None = None
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadSummary:
+    """A workload as tables show it. ``message`` is the serialized request part, in hexadecimal."""
+
+    name: str
+    digest: str
+    dataset: str
+    batch_size: int
+    optimizer: str
+    learning_rate: float
+    warmup: str
+    measured: str
+    epochs: int | None
+    steps: int | None
+    seed: int
+    parameter_count: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The host that trials ran on."""
+
+    name: str
+    system: str
+    cpu: str
+    cpu_count: int
+    memory_bytes: int
+    gpus: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Campaign:
+    """A set of cells run together, in one interleaved order. ``notes`` say in words what is not as asked."""
+
+    id: str
+    created_at: str
+    controller_version: str
+    command: str
+    machine: Machine
+    order_seed: int
+    trial_count: int
+    threads: int
+    cells: tuple[Cell, ...]
+    workloads: tuple[WorkloadSummary, ...]
+    notes: tuple[str, ...] = ()
