@@ -1,0 +1,80 @@
+"""The certificate's few steps: what is compared to prove that two frameworks do the same work. Nothing is timed."""
+
+import numpy as np
+from trainyard import graph
+from trainyard.v1 import runner_pb2
+
+from runners.core import datasets
+from runners.core.batches import order
+from runners.core.failures import Refused
+from runners.core.initial import initial_weights, weights_digest
+from runners.core.trial import device_message, open_device
+
+MAX_STEPS = 1000
+
+
+def run(adapter, request, model, blobs):
+    """Trains ``request.steps`` steps with dropout off from the shared weights; returns a ProbeResponse."""
+    if not 1 <= request.steps <= MAX_STEPS:
+        raise Refused("INVALID_ARGUMENT", "steps", "steps {} is not between 1 and {}".format(request.steps, MAX_STEPS))
+    open_device(adapter, request.execution)
+    arrays = datasets.load(blobs, request.arrays, model)
+    model = graph.parse(graph.without_dropout(model.workload))
+    initial = initial_weights(model)
+    response = runner_pb2.ProbeResponse(
+        workload_digest=graph.digest(request.workload), data_digest=datasets.data_digest(request.arrays),
+        weights_digest=weights_digest(model, initial), parameter_count=model.parameter_count)
+    batches = first_batches(model, arrays, request.steps)
+    gradients = _inspect(adapter, model, initial, batches[0], response, request.detail)
+    adapter.build(model, initial)
+    response.device.CopyFrom(device_message(adapter.device()))
+    losses = [adapter.step(adapter.put(x, y)) for x, y in batches]
+    adapter.wait()
+    response.losses.extend(float(adapter.read(loss)) for loss in losses)
+    response.sample_count = sum(len(y) for _, y in batches)
+    _compare_weights(model, initial, adapter.weights(), gradients, response)
+    return response
+
+
+def first_batches(model, arrays, count):
+    """The first ``count`` batches of training, epochs one after the other: a list of (x, y)."""
+    workload, batches, epoch = model.workload, [], 0
+    graph.steps_per_epoch(len(arrays["x_train"]), workload.schedule.batch_size)
+    while len(batches) < count:
+        for indices in order(workload.seed, epoch, len(arrays["x_train"]), workload.schedule.batch_size):
+            batches.append((arrays["x_train"][indices], arrays["y_train"][indices]))
+            if len(batches) == count:
+                break
+        epoch += 1
+    return batches
+
+
+def _inspect(adapter, model, initial, batch, response, detail):
+    adapter.build(model, initial)
+    activations, gradients = adapter.inspect(*batch)
+    response.gradient_norm = float(np.sqrt(sum(
+        np.square(np.asarray(value, np.float64)).sum() for layer in gradients.values() for value in layer.values())))
+    if detail:
+        for node in model.nodes:
+            value = np.asarray(activations[node.name], np.float64)
+            response.activations.add(layer=node.name, norm=float(np.linalg.norm(value.ravel())), ramp=ramp(value))
+    return gradients
+
+
+def _compare_weights(model, initial, final, gradients, response):
+    for node in model.nodes:
+        for name in list(node.parameters) + list(node.state):
+            before = np.asarray(initial[node.name][name], np.float64)
+            after = np.asarray(final[node.name][name], np.float64)
+            entry = response.parameters.add(
+                layer=node.name, parameter=name, initial=float(np.linalg.norm(before.ravel())),
+                final=float(np.linalg.norm(after.ravel())), moved=float(np.linalg.norm((after - before).ravel())),
+                ramp=ramp(after))
+            if name in node.parameters:
+                entry.gradient = float(np.linalg.norm(np.asarray(gradients[node.name][name], np.float64).ravel()))
+
+
+def ramp(value):
+    """Sum of value * linspace(-1, 1): sees an exchange of elements, which a norm does not."""
+    flat = np.asarray(value, np.float64).ravel()
+    return float(np.dot(flat, np.linspace(-1.0, 1.0, flat.size)))
