@@ -47,7 +47,8 @@ class UnknownNameError(UsageError):
         names = sorted(known)
         close = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
         listed = ", ".join(names) or "none"
-        super().__init__(f"unknown {kind} {name!r}", (f"did you mean {close[0]!r}? " if close else "") + f"known: {listed}")
+        guess = f"did you mean {close[0]!r}? " if close else ""
+        super().__init__(f"unknown {kind} {name!r}", f"{guess}known: {listed}")
 
 
 class WorkloadFileError(UsageError):
@@ -79,7 +80,7 @@ class RunnerError(ControllerError):
         self.log_tail = log_tail
 
 
-class TrialRefused(RunnerError):
+class TrialRefused(RunnerError):  # noqa: N818 - a refusal is an answer, not an error of the runner
     """The runner answered that it cannot do this trial; ``reason`` is its machine-readable word."""
 
 

@@ -1,7 +1,5 @@
 """The order of samples, from (seed, epoch) alone, and what an adapter's loader is made from."""
 
-import numpy as np
-
 from runners.core.initial import random_state
 
 

@@ -226,7 +226,8 @@ def open_device(adapter, execution):
 
 def training_source(model, arrays, variant):
     """The ``Source`` of a model's training samples."""
-    return Source(arrays["x_train"], arrays["y_train"], model.workload.seed, model.workload.schedule.batch_size, variant)
+    workload = model.workload
+    return Source(arrays["x_train"], arrays["y_train"], workload.seed, workload.schedule.batch_size, variant)
 
 
 def device_message(device):

@@ -1,0 +1,258 @@
+"""One runner's service seen from the controller: deadlines, events as domain objects, gRPC errors as ours."""
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import grpc
+from trainyard.v1 import runner_pb2, runner_pb2_grpc
+
+from controller.errors import RunnerError, TrialRefused
+from controller.results import CANCELLED, Device, Failure, Identity, Measurement, Memory
+
+REASON_KEY = "trainyard-reason"
+SHORT_CALL_SECONDS = 20.0
+MAX_MESSAGE_BYTES = 512 * 2**20
+
+_REFUSALS = {
+    grpc.StatusCode.INVALID_ARGUMENT,
+    grpc.StatusCode.UNIMPLEMENTED,
+    grpc.StatusCode.FAILED_PRECONDITION,
+    grpc.StatusCode.ABORTED,
+    grpc.StatusCode.RESOURCE_EXHAUSTED,
+    grpc.StatusCode.INTERNAL,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What a runner says of itself; fields as in ``DescribeResponse``."""
+
+    framework: str
+    versions: dict[str, str]
+    service_digest: str
+    devices: tuple[Device, ...]
+    layers: tuple[str, ...]
+    variants: tuple[str, ...]
+    facts: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """What the training process loaded and where it computes."""
+
+    workload_digest: str
+    data_digest: str
+    weights_digest: str
+    device: Device
+    parameter_count: int
+    steps_per_epoch: int
+    warmup_steps: int
+    measured_steps: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Fields as in ``Progressed``."""
+
+    phase: str
+    steps_done: int
+    steps_total: int
+    samples_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The end of a trial: ``state`` as in results.py; ``measurement`` or ``failure``."""
+
+    state: str
+    started: Started | None
+    measurement: Measurement | None
+    failure: Failure | None
+    facts: dict[str, str] = field(default_factory=dict)
+
+
+Check = Callable[[Started], Failure | None]
+Watch = Callable[[Started | Progress], None]
+
+
+class RunnerClient:
+    """A channel to one runner; a context manager."""
+
+    def __init__(self, target: str) -> None:
+        # Keepalive stays off: a ping while a framework compiles would end the call.
+        self._channel = grpc.insecure_channel(
+            target,
+            options=[
+                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+                ("grpc.enable_http_proxy", 0),
+            ],
+        )
+        self._stub = runner_pb2_grpc.RunnerStub(self._channel)
+
+    def __enter__(self) -> "RunnerClient":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._channel.close()
+
+    def describe(self) -> Description:
+        """Asks the runner what it is. Raises RunnerError."""
+        try:
+            reply = self._stub.Describe(runner_pb2.DescribeRequest(), timeout=SHORT_CALL_SECONDS)
+        except grpc.RpcError as error:
+            raise _translate(error) from error
+        return Description(
+            framework=reply.framework,
+            versions=dict(reply.versions),
+            service_digest=reply.service_digest,
+            devices=tuple(_device(item) for item in reply.devices),
+            layers=tuple(reply.layers),
+            variants=tuple(reply.variants),
+            facts=dict(reply.facts),
+        )
+
+    def train(
+        self, request: Any, *, check: Check, watch: Watch, stall_seconds: float, timeout_seconds: float | None = None
+    ) -> Outcome:
+        """Runs one trial. ``check`` looks at what was started and may return why it is not what was asked: then
+        the trial is cancelled at once. A runner that neither finishes nor moves for ``stall_seconds`` is given up.
+        Raises TrialRefused, RunnerError."""
+        call = self._stub.Train(request, timeout=timeout_seconds)
+        watchdog = _Watchdog(call, stall_seconds)
+        started: Started | None = None
+        try:
+            for event in call:
+                watchdog.feed()
+                kind = event.WhichOneof("event")
+                if kind == "started":
+                    started = _started(event.started)
+                    wrong = check(started)
+                    if wrong is not None:
+                        return Outcome(CANCELLED, started, None, wrong)
+                    watch(started)
+                elif kind == "progressed":
+                    watch(_progress(event.progressed))
+                elif kind == "finished":
+                    return _outcome(event.finished, started)
+        except grpc.RpcError as error:
+            if watchdog.fired:
+                message = f"nothing moved for {stall_seconds:.0f} s"
+                raise RunnerError(message, "raise --stall-timeout if this is expected", "TIMEOUT") from error
+            raise _translate(error) from error
+        finally:
+            watchdog.stop()
+            call.cancel()
+        raise RunnerError("the runner closed the call without a result", reason="PROTOCOL")
+
+    def probe(self, request: Any, timeout_seconds: float) -> Any:
+        """Runs the certificate's steps; returns the ProbeResponse. Raises TrialRefused, RunnerError."""
+        try:
+            return self._stub.Probe(request, timeout=timeout_seconds)
+        except grpc.RpcError as error:
+            raise _translate(error) from error
+
+
+class _Watchdog:
+    """Cancels a call that has been silent for too long."""
+
+    def __init__(self, call: Any, seconds: float) -> None:
+        self.fired = False
+        self._call = call
+        self._seconds = seconds
+        self._fed = time.monotonic()
+        self._stopped = threading.Event()
+        threading.Thread(target=self._watch, daemon=True).start()
+
+    def feed(self) -> None:
+        self._fed = time.monotonic()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(min(1.0, self._seconds / 4)):
+            if time.monotonic() - self._fed > self._seconds:
+                self.fired = True
+                self._call.cancel()
+                return
+
+
+def _translate(error: Any) -> RunnerError:
+    code, details = error.code(), error.details() or ""
+    metadata = {key: value for key, value in (error.trailing_metadata() or ())}
+    reason = str(metadata.get(REASON_KEY, code.name))
+    if code in _REFUSALS:
+        return TrialRefused(details, reason=reason if code != grpc.StatusCode.UNIMPLEMENTED else f"UNSUPPORTED {reason}")
+    if code == grpc.StatusCode.DEADLINE_EXCEEDED:
+        return RunnerError("the trial did not end in the time allowed", reason="TIMEOUT")
+    return RunnerError(f"the connection to the runner was lost ({code.name.lower()}: {details})", reason="RUNNER_LOST")
+
+
+def _device(message: Any) -> Device:
+    return Device(message.kind, message.index, message.uuid, message.name, message.pci_bus_id)
+
+
+def _started(message: Any) -> Started:
+    return Started(
+        workload_digest=message.workload_digest,
+        data_digest=message.data_digest,
+        weights_digest=message.weights_digest,
+        device=_device(message.device),
+        parameter_count=message.parameter_count,
+        steps_per_epoch=message.steps_per_epoch,
+        warmup_steps=message.warmup_steps,
+        measured_steps=message.measured_steps,
+    )
+
+
+def _progress(message: Any) -> Progress:
+    return Progress(message.phase, message.steps_done, message.steps_total, message.samples_per_second)
+
+
+def _outcome(message: Any, started: Started | None) -> Outcome:
+    failure = None
+    if message.HasField("failure"):
+        failure = Failure(message.failure.reason, message.failure.message, message.failure.log_tail)
+    measurement = _measurement(message) if failure is None and message.state == "succeeded" else None
+    return Outcome(message.state, started, measurement, failure, dict(message.facts))
+
+
+def _measurement(message: Any) -> Measurement:
+    return Measurement(
+        phases={phase.name: phase.seconds for phase in message.phases},
+        measured_seconds=message.measured_seconds,
+        step_seconds=tuple(message.step_seconds),
+        epoch_seconds=tuple(message.epoch_seconds),
+        losses=tuple(message.losses),
+        loss_steps=tuple(message.loss_steps),
+        sample_count=message.sample_count,
+        test_loss=message.test_loss,
+        test_accuracy=message.test_accuracy,
+        test_sample_count=message.test_sample_count,
+        memory=tuple(
+            Memory(entry.kind, entry.bytes if entry.HasField("bytes") else None, entry.reason)
+            for entry in message.memory
+        ),
+        telemetry=dict(message.telemetry),
+    )
+
+
+def identity(description: Description, started: Started, facts: dict[str, str]) -> Identity:
+    """What a trial was, from what the runner described, what it started, and what it read back in the end."""
+    return Identity(
+        workload_digest=started.workload_digest,
+        data_digest=started.data_digest,
+        weights_digest=started.weights_digest,
+        service_digest=description.service_digest,
+        parameter_count=started.parameter_count,
+        device=started.device,
+        versions=description.versions,
+        facts={**description.facts, **facts},
+    )

@@ -1,0 +1,211 @@
+"""One trial: a fresh runner is started, proves what it is, trains, and leaves a ``Trial``, whatever happens."""
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from trainyard.v1 import runner_pb2, workload_pb2
+
+from controller.client import Description, Outcome, Progress, RunnerClient, Started, identity
+from controller.errors import RunnerError, TrialRefused
+from controller.plan import PlannedTrial
+from controller.results import (
+    CANCELLED,
+    FAILED,
+    SUCCEEDED,
+    UNSUPPORTED,
+    Cell,
+    Environment,
+    Failure,
+    Identity,
+    Measurement,
+    Trial,
+    Variant,
+)
+from controller.runtimes.base import PreparedRunner, StartOptions
+
+STALL_SECONDS = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One workload ready to be sent: its exact bytes, their digest, and the arrays by role."""
+
+    message: bytes
+    digest: str
+    arrays: dict[str, str]
+    blobs: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What is equal for every trial of a campaign. ``expected_service`` is the digest of the code that was staged."""
+
+    campaign: str
+    device: str
+    gpu_uuid: str
+    threads: int
+    logs: Path
+    expected_service: str
+
+
+Watch = Callable[[Started | Progress], None]
+
+
+def run_trial(
+    planned: PlannedTrial, runner: PreparedRunner, work: Work, settings: Settings, watch: Watch
+) -> Trial:
+    """Runs one planned trial. Raises nothing but KeyboardInterrupt and what is a bug: failures are results."""
+    trial_id, started_at = uuid.uuid4().hex, now()
+    parts: dict[str, Any] = {}
+    try:
+        outcome = _attempt(trial_id, planned.cell, runner, work, settings, watch, parts)
+        state, failure = _judged(outcome)
+        measurement: Measurement | None = outcome.measurement
+    except TrialRefused as error:
+        unsupported = error.reason.startswith("UNSUPPORTED")
+        state, failure = UNSUPPORTED if unsupported else FAILED, Failure(error.reason, error.line(), error.log_tail)
+        measurement = None
+    except RunnerError as error:
+        state, failure, measurement = FAILED, Failure(error.reason, error.line(), error.log_tail), None
+    return Trial(
+        id=trial_id,
+        campaign=settings.campaign,
+        cell=planned.cell,
+        block=planned.block,
+        position=planned.position,
+        state=state,
+        started_at=started_at,
+        environment=runner.environment,
+        identity=parts.get("identity"),
+        measurement=measurement,
+        failure=failure,
+    )
+
+
+def impossible(planned: PlannedTrial, campaign: str, environment: Environment, failure: Failure) -> Trial:
+    """The record of a trial that never started, because there is no runner for it."""
+    return Trial(
+        id=uuid.uuid4().hex,
+        campaign=campaign,
+        cell=planned.cell,
+        block=planned.block,
+        position=planned.position,
+        state=FAILED,
+        started_at=now(),
+        environment=environment,
+        failure=failure,
+    )
+
+
+def now() -> str:
+    """UTC, to the second, as ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _attempt(
+    trial_id: str,
+    cell: Cell,
+    runner: PreparedRunner,
+    work: Work,
+    settings: Settings,
+    watch: Watch,
+    parts: dict[str, Any],
+) -> Outcome:
+    log = settings.logs / f"{runner.spec.name}-{trial_id[:8]}.log"
+    options = StartOptions(threads=settings.threads, blobs=work.blobs, log=log, gpu_uuid=settings.gpu_uuid)
+    with runner.start(options) as running, RunnerClient(running.target) as client:
+        try:
+            description = client.describe()
+            _check_description(description, runner, settings)
+            outcome = client.train(
+                _request(trial_id, cell, work, settings),
+                check=lambda started: _check_started(started, work, settings),
+                watch=watch,
+                stall_seconds=STALL_SECONDS,
+            )
+        except TrialRefused:
+            raise
+        except RunnerError as error:
+            gone = running.exit_reason()
+            if gone is None:
+                raise
+            # The connection broke because the process ended: that is the news, not the broken connection.
+            raise RunnerError(gone.message, reason=gone.reason, log_tail=gone.log_tail) from error
+    parts["identity"] = _identity(description, outcome)
+    return outcome
+
+
+def _identity(description: Description, outcome: Outcome) -> Identity | None:
+    return None if outcome.started is None else identity(description, outcome.started, outcome.facts)
+
+
+def _judged(outcome: Outcome) -> tuple[str, Failure | None]:
+    """The state and failure of an outcome; one that says that it succeeded has to show it."""
+    if outcome.failure is not None:
+        return FAILED, outcome.failure
+    run, started = outcome.measurement, outcome.started
+    if outcome.state == CANCELLED:
+        return CANCELLED, Failure("CANCELLED", "the trial was cancelled")
+    if outcome.state != SUCCEEDED or run is None or started is None:
+        return FAILED, Failure("PROTOCOL", f"the runner ended in state {outcome.state!r} without a result")
+    if len(run.step_seconds) != started.measured_steps:
+        return FAILED, Failure(
+            "SHORT", f"the runner measured {len(run.step_seconds)} of {started.measured_steps} steps"
+        )
+    return SUCCEEDED, None
+
+
+def _check_description(description: Description, runner: PreparedRunner, settings: Settings) -> None:
+    """Refuses a runner that is not what its name says."""
+    spec = runner.spec
+    found = description.versions.get(spec.distribution, "none")
+    if runner.environment.runtime != "interpreter" and found != spec.version:
+        message = f"{spec.name} runs {spec.distribution} {found}, not {spec.version}"
+        raise RunnerError(message, "rebuild its environment", "WRONG_VERSION")
+    if description.service_digest != settings.expected_service:
+        message = f"{spec.name} runs other service code than this controller's"
+        raise RunnerError(message, "rebuild it", "STALE_SERVICE")
+
+
+def _check_started(started: Started, work: Work, settings: Settings) -> Failure | None:
+    if started.workload_digest != work.digest:
+        return Failure("WRONG_WORKLOAD", f"the runner trains workload {started.workload_digest}, not {work.digest}")
+    if started.device.kind != settings.device:
+        asked, found = settings.device, started.device.kind
+        return Failure("FALLBACK", f"the framework computes on {found or 'an unknown device'}, not on {asked}")
+    if settings.gpu_uuid and started.device.uuid != settings.gpu_uuid:
+        found = started.device.uuid or "a GPU without UUID"
+        return Failure("FALLBACK", f"the framework computes on {found}, not on {settings.gpu_uuid}")
+    return None
+
+
+def _request(trial_id: str, cell: Cell, work: Work, settings: Settings) -> Any:
+    return runner_pb2.TrainRequest(
+        trial_id=trial_id,
+        workload=work.message,
+        arrays=[runner_pb2.Array(role=role, sha256=digest) for role, digest in work.arrays.items()],
+        execution=runner_pb2.Execution(
+            device=settings.device,
+            gpu_uuid=settings.gpu_uuid,
+            variant=_variant(cell.variant),
+            threads=settings.threads,
+            tf32=cell.variant.precision == "tf32",
+            autotune=True,
+            memory_growth=True,
+        ),
+    )
+
+
+def _variant(variant: Variant) -> Any:
+    return workload_pb2.Variant(
+        jit=variant.jit,
+        layout=variant.layout,
+        precision=variant.precision,
+        pipeline=variant.pipeline,
+        workers=variant.workers,
+        prefetch=variant.prefetch,
+    )

@@ -1,0 +1,137 @@
+"""Where results are kept: one SQLite file, a transaction after each trial, safe for several controllers at once."""
+
+import sqlite3
+import zlib
+from array import array
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from controller.errors import StoreError
+from controller.results import Campaign, Trial
+
+SCHEMA_VERSION = 1
+_BUSY_SECONDS = 30.0
+_SCHEMA = """
+CREATE TABLE campaigns (id TEXT PRIMARY KEY, created_at TEXT NOT NULL, content TEXT NOT NULL) STRICT;
+CREATE TABLE trials (
+    id TEXT PRIMARY KEY,
+    campaign TEXT NOT NULL REFERENCES campaigns (id) ON DELETE CASCADE,
+    position INTEGER NOT NULL,
+    state TEXT NOT NULL,
+    content TEXT NOT NULL,
+    step_seconds BLOB NOT NULL
+) STRICT;
+CREATE INDEX trials_by_campaign ON trials (campaign, position);
+"""
+
+
+class Store:
+    """The results file; made when it is not there. Raises StoreError for one that cannot be used."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with self._open() as connection:
+                _migrate(connection, path)
+        except (sqlite3.DatabaseError, OSError) as error:
+            hint = "move the file away, or choose another with TRAINYARD_DATA"
+            raise StoreError(f"the results file {path} cannot be used: {error}", hint) from error
+
+    def add_campaign(self, campaign: Campaign) -> None:
+        """Keeps a campaign before its first trial."""
+        with self._open() as connection:
+            connection.execute(
+                "INSERT INTO campaigns VALUES (?, ?, ?)",
+                (campaign.id, campaign.created_at, _campaigns().dump_json(campaign).decode()),
+            )
+
+    def add_trial(self, trial: Trial) -> None:
+        """Keeps a trial that has ended; all of it or nothing."""
+        stripped, steps = _without_steps(trial)
+        with self._open() as connection:
+            connection.execute(
+                "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?)",
+                (trial.id, trial.campaign, trial.position, trial.state, _trials().dump_json(stripped).decode(), steps),
+            )
+
+    def campaign(self, campaign_id: str) -> Campaign:
+        """One campaign. Raises StoreError if there is none of that name."""
+        with self._open() as connection:
+            row = connection.execute("SELECT content FROM campaigns WHERE id = ?", (campaign_id,)).fetchone()
+        if row is None:
+            raise StoreError(f"there is no campaign {campaign_id!r} in {self.path}")
+        campaign: Campaign = _campaigns().validate_json(row[0])
+        return campaign
+
+    def campaigns(self) -> list[Campaign]:
+        """All campaigns, the newest first."""
+        with self._open() as connection:
+            rows = connection.execute("SELECT content FROM campaigns ORDER BY created_at DESC, id DESC").fetchall()
+        return [_campaigns().validate_json(row[0]) for row in rows]
+
+    def trials(self, campaign_id: str) -> list[Trial]:
+        """The trials of a campaign that have ended, in the order in which they ran."""
+        with self._open() as connection:
+            rows = connection.execute(
+                "SELECT content, step_seconds FROM trials WHERE campaign = ? ORDER BY position, rowid", (campaign_id,)
+            ).fetchall()
+        return [_with_steps(_trials().validate_json(content), steps) for content, steps in rows]
+
+    @contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            with connection:
+                yield connection
+        finally:
+            connection.close()
+
+
+def _migrate(connection: sqlite3.Connection, path: Path) -> None:
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version > SCHEMA_VERSION:
+        raise StoreError(f"the results file {path} is from a newer Trainyard (format {version})", "upgrade trainyard")
+    if version == 0:
+        connection.execute("PRAGMA journal_mode = WAL")
+        # Two controllers may find no file at the same moment: the second waits here and then finds the tables.
+        connection.execute("BEGIN IMMEDIATE")
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for statement in _SCHEMA.split(";"):
+                connection.execute(statement)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+
+
+def _without_steps(trial: Trial) -> tuple[Trial, bytes]:
+    """The trial without its step times, and these as compressed float32: most of a trial's size."""
+    if trial.measurement is None:
+        return trial, b""
+    packed = zlib.compress(array("f", trial.measurement.step_seconds).tobytes())
+    return replace(trial, measurement=replace(trial.measurement, step_seconds=())), packed
+
+
+def _with_steps(trial: Trial, packed: bytes) -> Trial:
+    if trial.measurement is None or not packed:
+        return trial
+    steps = array("f")
+    steps.frombytes(zlib.decompress(packed))
+    return replace(trial, measurement=replace(trial.measurement, step_seconds=tuple(steps)))
+
+
+@cache
+def _campaigns() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Campaign)
+
+
+@cache
+def _trials() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Trial)
