@@ -1,0 +1,119 @@
+"""A comparison as tables for a terminal, a pipe or a log file."""
+
+from collections.abc import Iterable
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from controller.comparison import Comparison, Group, Row
+from controller.report.columns import ABSENT, filled, fitting, total_width
+from controller.results import Campaign, Machine, WorkloadSummary
+
+_GAP = 2
+_GIBIBYTE = 1024**3
+
+
+def render(comparison: Comparison, console: Console, stored_at: str = "") -> None:
+    """Prints all tables, and under them what must be known to read and to repeat them.
+
+    ``stored_at`` is where the trials are kept. Colour only repeats what words say.
+    """
+    for group in comparison.groups:
+        _line(console, heading(group.workload), style="bold")
+        _print_table(group, console)
+        for text, style in _findings(group):
+            _line(console, text, style)
+        console.print()
+    for note in comparison.campaign.notes:
+        _line(console, f"note: {note}", "yellow")
+    for text in footer(comparison, stored_at):
+        _line(console, text)
+
+
+def footer(comparison: Comparison, stored_at: str = "") -> Iterable[str]:
+    """What identifies the campaign: digests, machine, seeds, threads, the command, the place of the results."""
+    campaign = comparison.campaign
+    for workload in campaign.workloads:
+        yield f"workload: {workload.name} sha256 {workload.digest}"
+    yield f"machine: {machine_line(campaign.machine)}"
+    yield f"setting: {_setting(campaign)}"
+    yield f"repeat: {campaign.command}"
+    yield f"stored: campaign {campaign.id}{f' in {stored_at}' if stored_at else ''}"
+
+
+def machine_line(machine: Machine) -> str:
+    """One line for people."""
+    memory = f"{machine.memory_bytes / _GIBIBYTE:.1f} GiB memory"
+    parts = [machine.name, machine.system, machine.cpu, plural(machine.cpu_count, "core"), memory, *machine.gpus]
+    return ", ".join(part for part in parts if part)
+
+
+def plural(count: int, noun: str) -> str:
+    """Such as ``1 core``, ``2 cores``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _setting(campaign: Campaign) -> str:
+    seeds = sorted({workload.seed for workload in campaign.workloads})
+    return ", ".join(
+        [
+            plural(campaign.trial_count, "trial") + " of each row in fresh processes, interleaved",
+            plural(campaign.threads, "thread"),
+            f"workload seed {', '.join(map(str, seeds))}",
+            f"order seed {campaign.order_seed}",
+            f"controller {campaign.controller_version}",
+        ]
+    )
+
+
+def heading(workload: WorkloadSummary) -> str:
+    """What every row of one table has in common."""
+    return ", ".join(
+        [
+            f"{workload.name}: {workload.dataset}",
+            f"batch {workload.batch_size}",
+            f"{workload.optimizer} {workload.learning_rate:g}",
+            f"warm-up {workload.warmup}",
+            f"measured {workload.measured}",
+            f"{workload.parameter_count:,} parameters",
+        ]
+    )
+
+
+def _print_table(group: Group, console: Console) -> None:
+    """No narrower than its columns need: on a terminal that is smaller still, the lines run on."""
+    columns = fitting(filled(group.rows), group.rows, console.width, _GAP)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
+    for column in columns:
+        table.add_column(
+            column.header,
+            justify="right" if column.is_number else "left",
+            no_wrap=not column.folds,
+            min_width=column.width(group.rows),
+        )
+    for row in group.rows:
+        table.add_row(*(Text(column.text(row) or ABSENT) for column in columns), style=_style(row, group))
+    width = max(console.width, total_width(columns, group.rows, _GAP))
+    console.print(table, width=width, crop=False, soft_wrap=False)
+
+
+def _style(row: Row, group: Group) -> str:
+    if row.seconds is None:
+        return "red"
+    return "green" if group.fastest and row.label() == group.fastest else ""
+
+
+def _findings(group: Group) -> Iterable[tuple[str, str]]:
+    yield group.verdict, "bold"
+    for problem in group.problems:
+        yield f"problem: {problem.text()}", "red"
+    for row in group.rows:
+        if row.text:
+            yield f"{row.label()}: {row.text}", "red"
+
+
+def _line(console: Console, text: str, style: str = "") -> None:
+    """A line that is never broken, so that commands, paths and digests can be copied."""
+    console.print(Text(text, style=style), soft_wrap=True, highlight=False)
