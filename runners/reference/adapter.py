@@ -7,12 +7,12 @@ Initial weights come in as float32 and are taken to float64; all arithmetic is f
 import os
 
 import numpy as np
+from trainyard.graph import INPUT
 
 from runners.core.adapter import Adapter, Description, Device, Unsupported
 from runners.reference import layers, recurrent, windows
 from runners.reference.losses import LOSSES
 from runners.reference.optimizers import OPTIMIZERS
-from trainyard.graph import INPUT
 
 VERSION = "1.0"
 LAYERS = {

@@ -1,9 +1,9 @@
 """LSTM in one and in both directions. Sequences are (batch, time, features)."""
 
 import numpy as np
+from trainyard.v1 import workload_pb2
 
 from runners.reference.layers import Layer, sigmoid
-from trainyard.v1 import workload_pb2
 
 GATES = ("input", "forget", "cell", "output")
 

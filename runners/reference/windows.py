@@ -1,10 +1,10 @@
 """Layers that slide a window over a picture: convolution and the two pools. Pictures are (batch, h, w, channels)."""
 
 import numpy as np
-
-from runners.reference.layers import Layer
 from trainyard.graph import same_padding
 from trainyard.v1 import workload_pb2
+
+from runners.reference.layers import Layer
 
 
 class Windows(object):
@@ -36,7 +36,7 @@ class Windows(object):
         picture's, with the batch."""
         padded = self.pad(np.zeros(shape), 0.0)
         for view, part in zip(self.views(padded), parts):
-            view += part
+            np.add(view, part, out=view)
         (top, _), (left, _) = self.padding
         return padded[:, top:top + self.lengths[0], left:left + self.lengths[1]]
 

@@ -6,10 +6,10 @@ initial ones: no bias is zero and no scale one, so that a layer that leaves them
 """
 
 import numpy as np
+from trainyard.graph import INPUT
 
 from runners.core.initial import initial_weights, random_state
 from tests.contract.sketch import Sketch, samples
-from trainyard.graph import INPUT
 
 SEQUENCE, PICTURE = (6, 5), (9, 8, 3)
 _POOLS = [("valid", "picture", {}), ("same", "picture", {"padding": "same"}),

@@ -1,10 +1,11 @@
 """What an adapter says about itself and what it refuses. Python 3.6 syntax."""
 
+from trainyard import graph
+
 from runners.core.adapter import Unsupported
 from runners.core.initial import initial_weights
 from tests.contract.bench import Deviation
 from tests.contract.sketch import Sketch
-from trainyard import graph
 
 OPTIONS = ("jit", "layout", "precision", "pipeline", "workers", "prefetch")
 MEMORY_KINDS = ("allocator_allocated_peak", "allocator_reserved_peak", "device_peak", "device_baseline",

@@ -1,10 +1,10 @@
 """Short ways to write the workloads and samples that the contract is checked with. Python 3.6 syntax."""
 
 import numpy as np
-
-from runners.core.initial import random_state
 from trainyard import graph
 from trainyard.v1 import runner_pb2, workload_pb2
+
+from runners.core.initial import random_state
 
 PADDINGS = {"valid": workload_pb2.PADDING_VALID, "same": workload_pb2.PADDING_SAME}
 RECURRENT = {"sigmoid": workload_pb2.RECURRENT_ACTIVATION_SIGMOID,
