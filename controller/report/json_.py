@@ -40,7 +40,7 @@ def document(comparison: Comparison, trials: Sequence[Trial], stored_at: str = "
 
 def render(comparison: Comparison, trials: Sequence[Trial], stored_at: str = "") -> str:
     """The document as text, ending in a line feed."""
-    return json.dumps(document(comparison, trials, stored_at), indent=2, allow_nan=False, ensure_ascii=False) + "\n"
+    return json.dumps(document(comparison, trials, stored_at), indent=2, allow_nan=False) + "\n"
 
 
 def _group(group: Group) -> dict[str, Any]:

@@ -1,0 +1,215 @@
+"""``controller compare``: trains workloads on runners and prints the comparison."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.choices import DeviceKind, Output, RuntimeKind
+from controller.errors import UsageError
+
+if TYPE_CHECKING:
+    from controller.campaign import CompareRequest
+    from controller.results import Campaign
+    from controller.store import Store
+
+DEFAULT_WORKLOAD = "mlp-mnist"
+TRIALS = 5
+QUICK_TRIALS = 3
+
+
+def compare(
+    *,
+    runner: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--runner", "-r", metavar="NAME", help="A runner; repeatable. Default: those this machine can have."
+        ),
+    ] = None,
+    workload: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--workload", "-w", metavar="NAME|FILE.toml", help=f"A workload; repeatable. Default: {DEFAULT_WORKLOAD}."
+        ),
+    ] = None,
+    variant: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--variant",
+            metavar="OPTIONS",
+            help="Options of a run, such as 'jit', 'pipeline=memory' or 'jit,workers=0'; each --variant is a further "
+            "row of every runner. 'default' is the row without any.",
+        ),
+    ] = None,
+    device: Annotated[DeviceKind | None, typer.Option(help="What to train on. Default: cpu.")] = None,
+    gpu: Annotated[
+        int | None, typer.Option(min=0, metavar="N", help="Short for --device gpu with GPU number N.")
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help=f"Trials of every row. Default: {TRIALS}, or {QUICK_TRIALS} with --quick."
+        ),
+    ] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Shorten the schedule, for a first look.")] = False,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Seed of initial weights and of the order of samples. Default: the workload's."),
+    ] = None,
+    order_seed: Annotated[
+        int | None,
+        typer.Option(min=0, metavar="N", help="Seed of the order of trials. Default: drawn afresh, and printed."),
+    ] = None,
+    threads: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Threads of each framework. Default: all cores it may use.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Measured epochs, instead of the workload's.")] = None,
+    steps: Annotated[int | None, typer.Option(help="Measured steps, instead of the workload's.")] = None,
+    batch_size: Annotated[int | None, typer.Option(help="Batch size, instead of the workload's.")] = None,
+    warmup_steps: Annotated[int | None, typer.Option(help="Steps of warm-up, instead of the workload's.")] = None,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.table,
+    data_dir: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Where dataset files are, such as mnist.npz.")
+    ] = None,
+    interpreter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=PYTHON", help="Take your own Python for runner NAME, as it is; repeatable."),
+    ] = None,
+    runtime: Annotated[
+        RuntimeKind, typer.Option(help="How runners are had; auto takes what this machine can do.")
+    ] = RuntimeKind.auto,
+) -> None:
+    """Train the same workloads on several runners and print which is how fast.
+
+    Example: controller compare --device cpu --quick
+    """
+    kind, index = _device(device, gpu)
+    if kind == "gpu":
+        from controller import hosts
+
+        hosts.gpu(index or 0)  # a machine without one is told so before anything else happens
+    overrides = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "warmup_steps": warmup_steps, "seed": seed}
+    asked: dict[str, Any] = {
+        "runners": _runners(runner or []),
+        "variants": _variants(variant or []),
+        "interpreters": _interpreters(interpreter or []),
+        "data_dir": _folder(data_dir),
+        "workloads": _workloads(workload or [DEFAULT_WORKLOAD], quick, overrides),
+        "device": kind,
+        "gpu_index": index,
+        "trials": trials or (QUICK_TRIALS if quick else TRIALS),
+        "threads": threads or _all_cores(),
+    }
+    from controller import campaign
+
+    order = campaign.new_seed() if order_seed is None else order_seed
+    command = _command(order if order_seed is None else None)
+    request = campaign.CompareRequest(order_seed=order, command=command, **asked)
+    raise typer.Exit(_carry_out(request, output))
+
+
+# --- options to values -------------------------------------------------------------------------------------
+
+
+def _device(device: DeviceKind | None, gpu: int | None) -> tuple[str, int | None]:
+    if gpu is not None and device is DeviceKind.cpu:
+        raise UsageError(f"--device cpu and --gpu {gpu} contradict each other", "give one of the two")
+    if gpu is not None or device is DeviceKind.gpu:
+        return "gpu", gpu or 0
+    return "cpu", None
+
+
+def _workloads(names: list[str], quick: bool, overrides: dict[str, Any]) -> tuple[Any, ...]:
+    from controller.catalog import workloads
+
+    return tuple(workloads.override(workloads.find(name, quick=quick), **overrides) for name in dict.fromkeys(names))
+
+
+def _runners(names: list[str]) -> tuple[str, ...]:
+    from controller.catalog import runners
+
+    return tuple(spec.name for spec in runners.select(names)) if names else ()
+
+
+def _variants(texts: list[str]) -> tuple[Any, ...]:
+    from controller.results import Variant
+    from controller.variants import parse_variant
+
+    return tuple(dict.fromkeys(map(parse_variant, texts))) or (Variant(),)
+
+
+def _interpreters(pairs: list[str]) -> dict[str, Path]:
+    from controller.catalog import runners
+
+    found: dict[str, Path] = {}
+    for pair in pairs:
+        name, separator, path = pair.partition("=")
+        if not separator or not path:
+            raise UsageError(f"--interpreter {pair!r} is not NAME=PYTHON", "write e.g. pytorch-1.11.0=/usr/bin/python3")
+        runners.select([name])
+        file = Path(path).expanduser()
+        if not file.is_file():
+            raise UsageError(f"--interpreter {name}: there is no file {path}", "give the path of a Python program")
+        found[name] = file.absolute()
+    return found
+
+
+def _folder(path: Path | None) -> Path | None:
+    if path is not None and not path.is_dir():
+        raise UsageError(f"--data-dir {path} is not a folder", "give the folder that holds the dataset files")
+    return path
+
+
+def _all_cores() -> int:
+    from controller import hosts
+
+    return hosts.usable_cpus()
+
+
+def _command(drawn_seed: int | None) -> str:
+    """The command line that repeats this campaign, with the seed that was drawn for it."""
+    import shlex
+    import subprocess
+
+    words = ["controller", *sys.argv[1:]]
+    if drawn_seed is not None:
+        words += ["--order-seed", str(drawn_seed)]
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
+
+
+# --- the campaign and its report ---------------------------------------------------------------------------
+
+
+def _carry_out(request: "CompareRequest", output: Output) -> int:
+    from controller import campaign, paths
+    from controller.cli.consoles import progress
+    from controller.report.live import live
+    from controller.store import Store
+
+    store = Store(paths.data_folder() / "results.sqlite")
+    try:
+        with live(progress()) as observe:
+            done = campaign.run(request, observe, store)
+    except campaign.CampaignInterrupted as interrupted:
+        _report(interrupted.campaign, store, output)
+        raise
+    return 0 if _report(done, store, output) else 1
+
+
+def _report(campaign: "Campaign", store: "Store", output: Output) -> bool:
+    """Prints the comparison; returns whether all of it is sound."""
+    from controller.comparison import compare as compared
+
+    trials = store.trials(campaign.id)
+    comparison = compared(campaign, trials)
+    if output is Output.json:
+        from controller.report import json_
+
+        sys.stdout.write(json_.render(comparison, trials, str(store.path)))
+    else:
+        from controller.cli.consoles import results
+        from controller.report import terminal
+
+        terminal.render(comparison, results(), str(store.path))
+    return comparison.is_sound

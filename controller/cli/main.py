@@ -1,0 +1,116 @@
+"""The ``controller`` command: its subcommands, and what becomes of their errors.
+
+Exit codes: 0 all sound, 1 something failed, 2 usage, 130 interrupted. An error is one line on standard error.
+Nothing slow is imported here or by the subcommands' modules: ``controller --help`` answers at once.
+"""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+import controller
+from controller.cli.compare import compare
+from controller.cli.runners import runners
+from controller.cli.workloads import workloads
+from controller.errors import ControllerError
+
+INTERRUPTED = 130
+# What Typer raises for a mistake on the command line; it has no public name in every release.
+_USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+
+app = typer.Typer(
+    name="controller",
+    help="Compares deep learning frameworks: the same model, the same data, the same machine.",
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(compare)
+app.command()(runners)
+app.command()(workloads)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import platform
+
+        typer.echo(f"trainyard {controller.__version__}, Python {platform.python_version()}")
+        raise typer.Exit
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> NoReturn:
+    """Entry point of the console script."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # a pipe in an old code page must not stop a report
+            stream.reconfigure(errors="backslashreplace")
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Runs one command line and returns its exit code."""
+    try:
+        code = app(args=list(arguments), prog_name="controller", standalone_mode=False)
+    except ControllerError as error:
+        return _fail(error.line(), error.exit_code)
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
+    except _USAGE_ERROR as error:
+        return _fail(_usage_line(error), error.exit_code)
+    except Exception as error:  # the last resort: what is left is a bug
+        return _fail(_report_bug(error), 1)
+    if code == INTERRUPTED:
+        return _fail("interrupted", INTERRUPTED)
+    return code if isinstance(code, int) else 0
+
+
+def _fail(line: str, code: int) -> int:
+    sys.stderr.write(f"error: {line}\n")
+    return code
+
+
+def _usage_line(error: Any) -> str:
+    """Typer's message in one line, with where to read on."""
+    text = " ".join(error.format_message().split()).rstrip(".").replace(": Value error, ", ": ")
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "controller"
+    return f"{text[:1].lower()}{text[1:]}; see {path} --help"
+
+
+def _report_bug(error: Exception) -> str:
+    kind = type(error).__name__
+    return f"unexpected {kind}, a bug of this tool; please report it with the file {_write_traceback(error)}"
+
+
+def _write_traceback(error: Exception) -> Path:
+    """Keeps the traceback for a report, in the state folder or else in a temporary one."""
+    import os
+    import tempfile
+    import time
+    import traceback
+
+    from controller.paths import state_folder
+
+    lines = [f"trainyard {controller.__version__}, Python {sys.version}\n", f"{sys.argv}\n"]
+    text = "".join([*lines, *traceback.format_exception(error)])
+    name = f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    for folder in (state_folder() / "logs", Path(tempfile.gettempdir())):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(text, encoding="utf-8")
+        except OSError:
+            continue
+        return folder / name
+    return Path(os.devnull)

@@ -1,0 +1,50 @@
+"""``controller runners``: the runners that exist, and which of them this machine can have."""
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from controller.cli.choices import DeviceKind, Output
+
+if TYPE_CHECKING:
+    from controller.catalog.runners import RunnerSpec
+    from controller.runtimes.base import Availability
+
+
+def runners(
+    device: Annotated[DeviceKind, typer.Option(help="What they should train on.")] = DeviceKind.cpu,
+    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the list.")] = Output.table,
+) -> None:
+    """List the runners, their versions, and whether this machine can have them."""
+    from controller.catalog.runners import load
+    from controller.runtimes.venv import VenvRuntime
+
+    runtime = VenvRuntime()
+    found = [(spec, runtime.availability(spec, device.value)) for spec in load().values()]
+    if output is Output.json:
+        from controller.cli.consoles import print_json
+
+        entries = [_entry(spec, answer) for spec, answer in found]
+        print_json({"format": "trainyard-runners", "version": 1, "device": device.value, "runners": entries})
+    else:
+        _print_table(found)
+
+
+def _entry(spec: "RunnerSpec", answer: "Availability") -> dict[str, Any]:
+    kept = ("name", "framework", "display_name", "version", "distribution", "python", "default", "platforms", "cuda")
+    entry = {name: getattr(spec, name) for name in (*kept, "gpu_architectures", "homepage", "notes")}
+    return {**entry, "available": answer.ok, "reason": answer.reason, "remedy": answer.remedy}
+
+
+def _print_table(found: "list[tuple[RunnerSpec, Availability]]") -> None:
+    from controller.cli.consoles import results
+    from controller.report.listing import render
+
+    headers = ("runner", "framework", "version", "Python", "default", "available", "remarks")
+    render(results(), headers, [_cells(spec, answer) for spec, answer in found])
+
+
+def _cells(spec: "RunnerSpec", answer: "Availability") -> tuple[str, ...]:
+    remarks = "; ".join(filter(None, (answer.reason, answer.remedy, spec.notes)))
+    available, default = ("yes" if flag else "no" for flag in (answer.ok, spec.default))
+    return spec.name, spec.display_name, spec.version, spec.python, default, available, remarks
