@@ -10,11 +10,12 @@ from time import monotonic
 from typing import Any
 
 import controller
-from controller import datasets, hosts, paths
+from controller import hosts, paths
 from controller.catalog import runners as runner_catalog
 from controller.catalog import workloads as workload_catalog
 from controller.catalog.runners import RunnerSpec
 from controller.client import Progress, Started
+from controller.datasets import prepare as datasets
 from controller.errors import ControllerError, HostError
 from controller.events import BuildProgress, Note, Observer, TrialDone, TrialProgress
 from controller.execution import Settings, Work, impossible, now, run_trial
@@ -70,7 +71,7 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
     specs, notes = _chosen(request, observe)
     works, summaries = _prepare_data(request, observe, notes)
     prepared = _prepare_runners(specs, request, observe)
-    cells = _cells(specs, works, request)
+    cells = _cells(specs, summaries, request)
     campaign = Campaign(
         id=_new_id(),
         created_at=now(),
@@ -111,7 +112,8 @@ def new_seed() -> int:
 def _chosen(request: CompareRequest, observe: Observer) -> tuple[list[RunnerSpec], list[str]]:
     """The runners to compare. A default runner that this machine cannot have is left out with a note; one that was
     asked for by name stays, and becomes a row that says why it failed."""
-    specs, notes = runner_catalog.select((*request.runners, *_extra_interpreters(request))), []
+    specs = runner_catalog.select((*request.runners, *_extra_interpreters(request)))
+    notes: list[str] = []
     if request.runners:
         return specs, notes
     usable = []
@@ -176,12 +178,13 @@ def _prepare_runners(
     return prepared
 
 
-def _cells(specs: Sequence[RunnerSpec], works: Mapping[str, Work], request: CompareRequest) -> tuple[Cell, ...]:
+def _cells(
+    specs: Sequence[RunnerSpec], workloads: Sequence[WorkloadSummary], request: CompareRequest
+) -> tuple[Cell, ...]:
     device = "cpu" if request.device == "cpu" else f"gpu:{request.gpu_index or 0}"
-    names = {digest: workload_catalog.name_of(work.message) for digest, work in works.items()}
     return tuple(
-        Cell(spec.name, names[digest], digest, variant, "local", device)
-        for digest, spec, variant in itertools.product(works, specs, request.variants)
+        Cell(spec.name, workload.name, workload.digest, variant, "local", device)
+        for workload, spec, variant in itertools.product(workloads, specs, request.variants)
     )
 
 

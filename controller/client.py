@@ -189,7 +189,8 @@ def _translate(error: Any) -> RunnerError:
     metadata = {key: value for key, value in (error.trailing_metadata() or ())}
     reason = str(metadata.get(REASON_KEY, code.name))
     if code in _REFUSALS:
-        return TrialRefused(details, reason=reason if code != grpc.StatusCode.UNIMPLEMENTED else f"UNSUPPORTED {reason}")
+        unsupported = code == grpc.StatusCode.UNIMPLEMENTED
+        return TrialRefused(details, reason=f"UNSUPPORTED {reason}" if unsupported else reason)
     if code == grpc.StatusCode.DEADLINE_EXCEEDED:
         return RunnerError("the trial did not end in the time allowed", reason="TIMEOUT")
     return RunnerError(f"the connection to the runner was lost ({code.name.lower()}: {details})", reason="RUNNER_LOST")

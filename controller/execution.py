@@ -55,22 +55,22 @@ class Settings:
 Watch = Callable[[Started | Progress], None]
 
 
-def run_trial(
-    planned: PlannedTrial, runner: PreparedRunner, work: Work, settings: Settings, watch: Watch
-) -> Trial:
+def run_trial(planned: PlannedTrial, runner: PreparedRunner, work: Work, settings: Settings, watch: Watch) -> Trial:
     """Runs one planned trial. Raises nothing but KeyboardInterrupt and what is a bug: failures are results."""
     trial_id, started_at = uuid.uuid4().hex, now()
-    parts: dict[str, Any] = {}
+    found: Identity | None = None
+    measurement: Measurement | None = None
     try:
-        outcome = _attempt(trial_id, planned.cell, runner, work, settings, watch, parts)
+        request = _request(trial_id, planned.cell, work, settings)
+        description, outcome = _attempt(request, runner, work, settings, watch)
         state, failure = _judged(outcome)
-        measurement: Measurement | None = outcome.measurement
+        measurement = outcome.measurement if failure is None else None
+        found = _identity(description, outcome)
     except TrialRefused as error:
         unsupported = error.reason.startswith("UNSUPPORTED")
         state, failure = UNSUPPORTED if unsupported else FAILED, Failure(error.reason, error.line(), error.log_tail)
-        measurement = None
     except RunnerError as error:
-        state, failure, measurement = FAILED, Failure(error.reason, error.line(), error.log_tail), None
+        state, failure = FAILED, Failure(error.reason, error.line(), error.log_tail)
     return Trial(
         id=trial_id,
         campaign=settings.campaign,
@@ -80,7 +80,7 @@ def run_trial(
         state=state,
         started_at=started_at,
         environment=runner.environment,
-        identity=parts.get("identity"),
+        identity=found,
         measurement=measurement,
         failure=failure,
     )
@@ -107,22 +107,16 @@ def now() -> str:
 
 
 def _attempt(
-    trial_id: str,
-    cell: Cell,
-    runner: PreparedRunner,
-    work: Work,
-    settings: Settings,
-    watch: Watch,
-    parts: dict[str, Any],
-) -> Outcome:
-    log = settings.logs / f"{runner.spec.name}-{trial_id[:8]}.log"
+    request: Any, runner: PreparedRunner, work: Work, settings: Settings, watch: Watch
+) -> tuple[Description, Outcome]:
+    log = settings.logs / f"{runner.spec.name}-{request.trial_id[:8]}.log"
     options = StartOptions(threads=settings.threads, blobs=work.blobs, log=log, gpu_uuid=settings.gpu_uuid)
     with runner.start(options) as running, RunnerClient(running.target) as client:
         try:
             description = client.describe()
             _check_description(description, runner, settings)
             outcome = client.train(
-                _request(trial_id, cell, work, settings),
+                request,
                 check=lambda started: _check_started(started, work, settings),
                 watch=watch,
                 stall_seconds=STALL_SECONDS,
@@ -135,8 +129,7 @@ def _attempt(
                 raise
             # The connection broke because the process ended: that is the news, not the broken connection.
             raise RunnerError(gone.message, reason=gone.reason, log_tail=gone.log_tail) from error
-    parts["identity"] = _identity(description, outcome)
-    return outcome
+    return description, outcome
 
 
 def _identity(description: Description, outcome: Outcome) -> Identity | None:
