@@ -1,0 +1,1 @@
+"""Datasets: found or downloaded, checked, and prepared once into the arrays that every runner gets."""
