@@ -67,8 +67,8 @@ class ReferenceAdapter(Adapter):
         self.values = {layer: {name: np.array(array, np.float64) for name, array in arrays.items()}
                        for layer, arrays in initial.items()}
         random = np.random.RandomState(model.workload.seed)
-        self.layers = [self.layer_classes[node.op](node, self.values.get(node.name, {}), random)
-                       for node in model.nodes]
+        self.layers = {node.name: self.layer_classes[node.op](node, self.values.get(node.name, {}), random)
+                       for node in model.nodes}
         self.loss = LOSSES[model.workload.loss]
         self.optimizer = self.optimizer_classes[model.workload.optimizer.WhichOneof("kind")](model.workload.optimizer)
 
@@ -91,25 +91,30 @@ class ReferenceAdapter(Adapter):
     def forward(self, x, training):
         """{node: output}, the input among them."""
         outputs = {INPUT: x if self.model.input_is_integer else x.astype(np.float64)}
-        for node, layer in zip(self.model.nodes, self.layers):
-            outputs[node.name] = layer.forward([outputs[name] for name in node.inputs], training)
+        for node in self.model.nodes:
+            outputs[node.name] = self.layers[node.name].forward([outputs[name] for name in node.inputs], training)
         return outputs
 
     def backward(self, gradient):
         """From the gradient by the model's output: sets every layer's ``gradients``; returns that by the input,
         which is None for tokens."""
         totals = {self.model.nodes[-1].name: gradient}
-        for node, layer in reversed(list(zip(self.model.nodes, self.layers))):
-            for name, part in zip(node.inputs, layer.backward(totals[node.name])):
+        for node in reversed(self.model.nodes):
+            for name, part in zip(node.inputs, self.layers[node.name].backward(totals[node.name])):
                 if part is not None:
                     totals[name] = totals[name] + part if name in totals else part
         return totals.get(INPUT)
 
     def update(self):
         self.optimizer.begin()
-        for node, layer in zip(self.model.nodes, self.layers):
-            for name, gradient in layer.gradients.items():
-                layer.weights[name] = self.optimizer.move((node.name, name), layer.weights[name], gradient)
+        for layer, gradients in self.gradients().items():
+            values = self.values[layer]
+            for name, gradient in gradients.items():
+                values[name] = self.optimizer.move((layer, name), values[name], gradient)
+
+    def gradients(self):
+        """{layer: {parameter: array}} of the last backward pass."""
+        return {name: dict(layer.gradients) for name, layer in self.layers.items() if layer.gradients}
 
     def wait(self):
         pass
@@ -123,9 +128,7 @@ class ReferenceAdapter(Adapter):
     def inspect(self, x, y):
         outputs = self.forward(x, training=True)
         self.backward(self.loss(outputs[self.model.nodes[-1].name], y)[1])
-        return ({node.name: outputs[node.name] for node in self.model.nodes},
-                {node.name: dict(layer.gradients) for node, layer in zip(self.model.nodes, self.layers)
-                 if layer.gradients})
+        return {node.name: outputs[node.name] for node in self.model.nodes}, self.gradients()
 
     def weights(self):
         return {layer: {name: array.copy() for name, array in arrays.items()}

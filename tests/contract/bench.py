@@ -13,7 +13,8 @@ GRADIENT = 1e-3
 LOSS = 1e-4
 WEIGHT = 1e-3
 # A gradient or a movement that is zero but for rounding is compared with this share of that of the whole model.
-FLOOR = 1e-3
+GRADIENT_FLOOR = 1e-2
+MOVEMENT_FLOOR = 1e-3
 
 
 class Deviation(Exception):
@@ -78,7 +79,7 @@ class Bench(object):
         for node in model.nodes:
             where = "layer {} ({}): output".format(node.name, node.op)
             self.outcome.limit(where, distance(where, found.get(node.name), wanted[node.name]), ACTIVATION)
-        floor = FLOOR * norm_of_all(wanted_gradients)
+        floor = GRADIENT_FLOOR * norm_of_all(wanted_gradients)
         for node in reversed(model.nodes):
             for name in node.parameters:
                 where = "layer {} ({}): gradient of {}".format(node.name, node.op, name)
@@ -101,7 +102,7 @@ class Bench(object):
         found, wanted = subject.weights(), oracle.weights()
         moved = {layer: {name: array - self.initial[layer][name] for name, array in arrays.items()}
                  for layer, arrays in wanted.items()}
-        floor = FLOOR * norm_of_all(moved)
+        floor = MOVEMENT_FLOOR * norm_of_all(moved)
         for node in model.nodes:
             for name in list(node.parameters) + list(node.state):
                 where = "layer {} ({}): {} after training".format(node.name, node.op, name)

@@ -81,21 +81,23 @@ def layer_model(name):
 def _branch(sketch, op, name, shape, fields):
     """Adds one case and returns the name of its last layer."""
     count = fields if op in ("add", "concat") else 1
-    befores = [_before(sketch, "{}.before{}".format(name, number or ""), shape) for number in range(count)]
+    # A bias before batch_norm has a gradient of nothing but rounding: none there.
+    befores = [_before(sketch, "{}.before{}".format(name, number or ""), shape, use_bias=op != "batch_norm")
+               for number in range(count)]
     sketch.add(op, name, befores, **({} if op in ("add", "concat") else fields))
     sketch.add("flatten", name + ".flat")
     return sketch.add("dense", name + ".after", units=3)
 
 
-def _before(sketch, name, shape):
+def _before(sketch, name, shape, use_bias):
     if shape == "tokens":
         return INPUT
     if shape == "picture":
-        return sketch.add("conv2d", name, [INPUT], filters=3, kernel=1)
+        return sketch.add("conv2d", name, [INPUT], filters=3, kernel=1, use_bias=use_bias)
     if shape == "row":
         sketch.add("flatten", name + ".flat", [INPUT])
-        return sketch.add("dense", name, units=7)
-    return sketch.add("dense", name, [INPUT], units=5)
+        return sketch.add("dense", name, units=7, use_bias=use_bias)
+    return sketch.add("dense", name, [INPUT], units=5, use_bias=use_bias)
 
 
 def varied(model):

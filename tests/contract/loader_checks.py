@@ -39,9 +39,10 @@ def check_loader(bench, name):
     bench.open_with.variant.workers = workers
     subject, oracle = bench.pair(model)
     x, y = samples(model)
-    source = Source(x, y, model.workload.seed, model.workload.schedule.batch_size, bench.open_with.variant,
-                    moved if transformed else None)
-    loader = subject.loader(source)
+    # Two of them: the expected batches do not depend on what a loader does to its own.
+    source, given = (Source(x, y, model.workload.seed, model.workload.schedule.batch_size, bench.open_with.variant,
+                            moved if transformed else None) for _ in range(2))
+    loader = subject.loader(given)
     try:
         for number, count in ((0, None), (1, 2), (2, None), (3, 1), (0, None)):
             _check_epoch(bench, subject, oracle, source, loader, number, count)
