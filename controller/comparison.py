@@ -177,7 +177,7 @@ def _row(cell: Cell, workload: WorkloadSummary, trials: Sequence[Trial], asked: 
         succeeded=len(good),
         asked=asked,
         seconds=_spread([run.measured_seconds for run in measured]),
-        epoch_seconds=_middle(measured, lambda run: _median(run.epoch_seconds)),
+        epoch_seconds=_middle(measured, lambda run: _median(_whole_epochs(run, workload))),
         step_seconds=_middle(measured, lambda run: _median(run.step_seconds)),
         samples_per_second=_middle(measured, _throughput),
         accuracy=_middle(measured, lambda run: run.test_accuracy),
@@ -196,13 +196,14 @@ def _state(trials: Sequence[Trial], succeeded: int) -> tuple[str, str]:
     if not bad:
         return SUCCEEDED, ""
     worst = min(bad, key=lambda trial: _ORDER.index(trial.state))
-    text = _reason(worst)
+    text = reason_text(worst)
     if not succeeded:
         return (worst.state if worst.state != SUCCEEDED else FAILED), text
     return SUCCEEDED, f"{len(bad)} of {len(trials)} trials {text}"
 
 
-def _reason(trial: Trial) -> str:
+def reason_text(trial: Trial) -> str:
+    """Why a trial has no result, in one line."""
     failure = trial.failure
     message = " ".join(failure.message.split()) if failure else ""
     reason = failure.reason if failure else ""
@@ -220,6 +221,11 @@ def _median(values: Sequence[float]) -> float | None:
 def _middle(runs: Sequence[Measurement], value: Callable[[Measurement], float | None]) -> float | None:
     """Median over the trials that have the value."""
     return _median([number for run in runs if (number := value(run)) is not None])
+
+
+def _whole_epochs(run: Measurement, workload: WorkloadSummary) -> Sequence[float]:
+    """A schedule in steps may end inside an epoch, so its last one does not count."""
+    return run.epoch_seconds if workload.epochs is not None else run.epoch_seconds[:-1]
 
 
 def _throughput(run: Measurement) -> float | None:

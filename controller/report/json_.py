@@ -15,7 +15,7 @@ from typing import Any
 
 from controller.comparison import Comparison, Group, Row
 from controller.report.columns import shown
-from controller.report.terminal import footer, heading
+from controller.report.words import footer, heading
 from controller.results import Measurement, Trial
 
 FORMAT = "trainyard-comparison"

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
+from controller.comparison import reason_text
 from controller.events import BuildProgress, DataProgress, Event, Note, TrialDone, TrialProgress
-from controller.results import SUCCEEDED, UNSUPPORTED, Trial
+from controller.results import SUCCEEDED, Trial
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -62,7 +63,7 @@ def trial_text(event: TrialProgress) -> str:
         parts.append(_position(event))
     if event.samples_per_second > 0:
         parts.append(f"{event.samples_per_second:,.0f} samples/s")
-    if event.campaign_seconds_left is not None:
+    if event.campaign_seconds_left:  # 0: it takes longer than expected, nobody knows how long
         parts.append(f"about {duration(event.campaign_seconds_left)} left")
     return ", ".join(parts)
 
@@ -81,9 +82,7 @@ def result_text(trial: Trial) -> str:
     run = trial.measurement
     if trial.state == SUCCEEDED and run is not None:
         return f"{run.measured_seconds:.2f} s, accuracy {run.test_accuracy:.4f}"
-    state = "not supported" if trial.state == UNSUPPORTED else trial.state
-    failure = trial.failure
-    return f"{state}: {failure.reason} {' '.join(failure.message.split())}" if failure else state
+    return reason_text(trial)
 
 
 # --- plain lines -------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ def controller(*arguments, folder, code="from controller.cli.main import main; m
         (["compare", "--threads", "0"], ["--threads"]),
         (["compare", "--gpu", "-1"], ["--gpu"]),
         (["compare", "--gpu", "0", "--device", "cpu"], ["--device cpu and --gpu 0 contradict each other"]),
-        (["compare", "--runner", "pytorch-1.11"], ["unknown runner 'pytorch-1.11'", "did you mean 'pytorch-1.11.0'?"]),
+        (["compare", "--runner", "referense"], ["unknown runner 'referense'", "did you mean 'reference'?"]),
         (["compare", "--workload", "mlp-mnits"], ["unknown workload 'mlp-mnits'", "did you mean 'mlp-mnist'?"]),
         (["compare", "--workload", "absent.toml"], ["cannot read workload file absent.toml"]),
         (["compare", "--variant", "jt"], ["unknown variant option 'jt'", "did you mean 'jit'?"]),
@@ -53,8 +53,8 @@ def controller(*arguments, folder, code="from controller.cli.main import main; m
         (["compare", "--epochs", "2", "--steps", "9"], ["both --steps and --epochs are given"]),
         (["compare", "--seed", "-1"], ["--seed -1 is out of range"]),
         (["compare", "--data-dir", "absent"], ["--data-dir absent is not a folder"]),
-        (["compare", "--interpreter", "pytorch-1.11.0"], ["--interpreter 'pytorch-1.11.0' is not NAME=PYTHON"]),
-        (["compare", "--interpreter", "pytorch-1.11.0=/absent"], ["there is no file /absent"]),
+        (["compare", "--interpreter", "reference"], ["--interpreter 'reference' is not NAME=PYTHON"]),
+        (["compare", "--interpreter", "reference=/absent"], ["there is no file /absent"]),
         (["compare", "--interpreter", "x=/bin/sh"], ["unknown runner 'x'"]),
         (["runners", "--output", "xml"], ["--output"]),
     ],
@@ -141,7 +141,7 @@ def test_runners_as_json_and_table(tmp_path):
     document = json.loads(controller("runners", "--output", "json", folder=tmp_path).stdout)
     assert (document["format"], document["version"], document["device"]) == ("trainyard-runners", 1, "cpu")
     entries = {entry["name"]: entry for entry in document["runners"]}
-    assert (entries["pytorch-1.11.0"]["version"], entries["pytorch-1.11.0"]["python"]) == ("1.11.0", "3.9")
+    assert (entries["reference"]["available"], entries["reference"]["default"]) == (True, False)
     assert all(entry["available"] or entry["reason"] for entry in entries.values())
     lines = controller("runners", folder=tmp_path).stdout.splitlines()
     assert {line.split()[0] for line in lines} >= set(entries)

@@ -87,23 +87,23 @@ def test_options_reach_the_request(pretend, tmp_path, monkeypatch):
     python = tmp_path / "python"
     python.write_text("")
     words = [
-        "compare", "--runner", "pytorch-1.11.0", "--runner", "tensorflow-2.6.0", "--runner", "pytorch-1.11.0",
+        "compare", "--runner", "reference", "--runner", "reference",
         "--workload", "mlp-mnist", "--workload", "cnn-mnist", "--variant", "default", "--variant", "jit",
         "--trials", "7", "--seed", "11", "--order-seed", "12", "--threads", "3", "--steps", "40", "--batch-size", "16",
-        "--warmup-steps", "4", "--data-dir", str(tmp_path), "--interpreter", f"pytorch-1.11.0={python}",
+        "--warmup-steps", "4", "--data-dir", str(tmp_path), "--interpreter", f"reference={python}",
     ]  # fmt: skip
     monkeypatch.setattr("sys.argv", ["controller", *words])
     main.run(words)
     asked = pretend.asked
-    assert asked.runners == ("pytorch-1.11.0", "tensorflow-2.6.0")
+    assert asked.runners == ("reference",)
     assert [workload.name for workload in asked.workloads] == ["mlp-mnist", "cnn-mnist"]
     for workload in asked.workloads:
         schedule = workload.schedule
         assert (schedule.steps, schedule.warmup_steps, schedule.batch_size, workload.seed) == (40, 4, 16, 11)
     assert asked.variants == (Variant(), Variant(jit=True))
     assert (asked.trials, asked.order_seed, asked.threads, asked.data_dir) == (7, 12, 3, tmp_path)
-    assert asked.interpreters == {"pytorch-1.11.0": python}
-    assert asked.command.startswith("controller compare --runner pytorch-1.11.0 ")
+    assert asked.interpreters == {"reference": python}
+    assert asked.command.startswith("controller compare --runner reference ")
     assert asked.command.count("--order-seed") == 1
 
 
