@@ -2,18 +2,16 @@
 
 import hashlib
 import io
-import shutil
 
 import numpy as np
 import pytest
 from trainyard import graph
-from trainyard.v1.workload_pb2 import Synthetic
 
 from controller.catalog import workloads
 from controller.datasets import blobs, prepare, synthetic, text
 from controller.errors import DatasetError, UsageError
 from controller.events import DataProgress, Note
-from tests.unit.controller.dataset_files import cifar10, cifar10_jpeg, imdb, imdb_half, mnist, pin, real, serving
+from tests.unit.controller.dataset_files import cifar10, cifar10_jpeg, imdb, imdb_half, mnist, pin, serving
 
 REVIEWS = [[1, 2, 1, 2], [3], [2, 1, 9], [1, 2]]  # word ranks
 
@@ -363,106 +361,3 @@ def test_without_internet_synthetic_data_of_the_same_shapes_stands_in_and_says_s
     assert workloads.summarise(prepared.workload).digest != workloads.summarise(asked).digest
     if arrays["x_train"].dtype == np.int32:
         assert arrays["x_train"].max() < prepared.workload.layers[0].embedding.vocabulary
-
-
-# --- synthetic data ----------------------------------------------------------------------------------------
-
-
-def gather(made):
-    return {role: np.concatenate(list(block.parts)) for role, block in made.items()}
-
-
-@pytest.mark.parametrize(
-    ("shape", "vocabulary", "x_train", "y_train"),
-    [((5, 6, 2), 0, "3e2de3829d9d2c47", "6a0c6eb616802318"), ((9,), 100, "395732cc797c4590", "6a0c6eb616802318")],
-)
-def test_synthetic_data_are_the_same_bytes_as_ever(tmp_path, shape, vocabulary, x_train, y_train):
-    options = Synthetic(shape=shape, classes=3, samples=40, test_samples=9, vocabulary=vocabulary)
-    digests = {role: blobs.write(tmp_path, block).sha256[:16] for role, block in synthetic.blocks(options).items()}
-    assert (digests["x_train"], digests["y_train"]) == (x_train, y_train)
-
-
-def test_synthetic_arrays_do_not_depend_on_how_they_are_cut(monkeypatch):
-    for vocabulary in (0, 100):
-        options = Synthetic(shape=(7,), classes=3, samples=100, test_samples=9, vocabulary=vocabulary)
-        whole = gather(synthetic.blocks(options))
-        monkeypatch.setattr(blobs, "PART_BYTES", 200)
-        pieces = gather(synthetic.blocks(options))
-        monkeypatch.undo()
-        for role, array in whole.items():
-            np.testing.assert_array_equal(array, pieces[role])
-
-
-def test_synthetic_features_can_be_learned_but_not_to_the_last_one():
-    options = Synthetic(shape=(12, 12, 1), classes=5, samples=2000, test_samples=2000)
-    made = gather(synthetic.blocks(options))
-    assert 0 <= made["x_train"].min() < made["x_train"].max() < 1
-    means = np.stack([made["x_train"][made["y_train"] == label].mean(axis=0) for label in range(5)])
-    distances = ((made["x_test"][:, np.newaxis] - means) ** 2).sum(axis=(2, 3, 4))
-    assert 0.93 < (distances.argmin(axis=1) == made["y_test"]).mean() < 0.99
-
-
-def test_synthetic_tokens_can_be_learned():
-    options = Synthetic(shape=(60,), classes=2, samples=2000, test_samples=2000, vocabulary=500)
-    made = gather(synthetic.blocks(options))
-    assert made["x_train"].dtype.kind == "i"
-    assert made["x_train"].min() >= 0 and made["x_train"].max() < 500
-    counts = np.stack([
-        np.bincount(made["x_train"][made["y_train"] == label].ravel(), minlength=500) + 1.0 for label in (0, 1)
-    ])
-    odds = np.log(counts[1] / counts[1].sum()) - np.log(counts[0] / counts[0].sum())
-    guessed = odds[made["x_test"]].sum(axis=1) > 0
-    assert 0.9 < (guessed == made["y_test"]).mean() < 0.99
-
-
-# --- the real files ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def scratch(tmp_path):
-    """Gone after the test: real arrays are large."""
-    yield tmp_path
-    shutil.rmtree(tmp_path)
-
-
-def prepare_real(name, file, folder):
-    data_dir = real(file)
-    return prepare.prepare(workloads.find(name), data_dir=data_dir, cache=folder, observer=lambda event: None)
-
-
-def test_real_mnist_gives_the_known_arrays(scratch):
-    prepared = prepare_real("mlp-mnist", "mnist.npz", scratch)
-    assert {role: digest[:16] for role, digest in prepared.arrays.items()} == {
-        "x_train": "0e7b7a77b96f2b9b",
-        "y_train": "1d47e4b8454fe81c",
-        "x_test": "b926f5ceccd1e339",
-        "y_test": "75b77adafc8ae509",
-    }
-    assert prepared.note is None
-
-
-def test_real_reviews_have_the_known_number_of_bigrams(scratch):
-    prepared = prepare_real("fasttext-imdb", "imdb-half.npz", scratch)
-    assert prepared.workload.layers[0].embedding.vocabulary == 20_000 + 736_682
-    assert "half set" in prepared.note
-    x = np.load(prepared.blobs / f"{prepared.arrays['x_train']}.npy", mmap_mode="r")
-    assert x.shape == (12_452, 400)
-    assert x.max() == 20_000 + 736_682 - 1
-
-
-def test_the_real_text_has_the_published_number_of_windows():
-    folder = real("nietzsche.txt")
-    found = prepare.in_folder("nietzsche", folder)
-    made = text.window_blocks(text.read_nietzsche(found), 40, 3)
-    assert made["x_train"].shape == (200_285, 40, 57)
-
-
-def test_real_cifar10_as_jpeg_is_50000_and_10000_pictures():
-    folder = real("cifar10-jpeg.npz")
-    pytest.importorskip("PIL")
-    found = prepare.in_folder("cifar10", folder)
-    arrays = prepare.pictures.load_arrays(found.path)
-    assert np.bincount(arrays["split"]).tolist() == [50_000, 10_000]
-    assert np.bincount(arrays["label"][arrays["split"] == 0]).tolist() == [5_000] * 10
-    one = prepare.pictures._decoded(arrays["jpeg"][: arrays["offset"][1]].tobytes(), found.path, 0)
-    assert one.shape == (32, 32, 3)
