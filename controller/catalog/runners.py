@@ -19,7 +19,7 @@ _Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 _Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9._-]*$")]
 _Module = Annotated[str, StringConstraints(pattern=r"^runners(\.[a-z_][a-z0-9_]*)+$")]
 _Python = Annotated[str, StringConstraints(pattern=r"^(3\.\d+)?$")]
-_Relative = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._+-]+(/[A-Za-z0-9._+-]+)*$")]
+_Relative = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._+-]*(/[A-Za-z0-9_][A-Za-z0-9._+-]*)*$")]
 
 
 class Locks(BaseModel):

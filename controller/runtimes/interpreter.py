@@ -22,7 +22,7 @@ from controller.runtimes.base import Availability, PreparedRunner
 from controller.runtimes.builds import Job, Slots, build_all
 from controller.runtimes.commands import Command
 from controller.runtimes.locks import FileLock
-from controller.runtimes.packages import Report, clean_environment, uv_cause, uv_environment, uv_program
+from controller.runtimes.packages import Report, clean_environment, pip_arguments, uv_cause, uv_environment, uv_program
 from controller.runtimes.process import Launch, LocalRunner
 from controller.runtimes.service import Staged
 
@@ -237,8 +237,8 @@ def _build_overlay(python: OwnPython, folder: Path, slots: Slots, report: Report
 def _install(python: OwnPython, folder: Path, command: Command) -> None:
     """Only wheels: compiling gRPC takes longer than any comparison."""
     requirements = [_NEEDED[module] for module in python.missing]
-    arguments = [uv_program(), "pip", "install", "--no-build", "--python", str(python.path), "--target", str(folder)]
-    code, output = command.run([*arguments, *requirements], uv_environment())
+    arguments = [uv_program(), "pip", "install", "--no-build", *pip_arguments(), "--python", str(python.path)]
+    code, output = command.run([*arguments, "--target", str(folder), *requirements], uv_environment())
     if code != 0:
         message = f"{python.path}: {', '.join(requirements)} could not be added: {uv_cause(output)}"
         raise BuildError(message, "install them there", "\n".join(output.splitlines()[-12:]))

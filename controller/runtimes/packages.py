@@ -22,7 +22,7 @@ _PIP_OPTIONS = ("index-url", "extra-index-url", "find-links", "no-index", "cert"
 _TRUE = ("1", "true", "yes", "on")
 # Of uv's own variables only those about where packages come from: others, such as UV_CONSTRAINT, change what is built.
 _KEPT_UV = re.compile(
-    r"UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|NO_INDEX|INDEX_\w+_(USERNAME|PASSWORD)|CACHE_DIR|HTTP_\w+|"
+    r"UV_(DEFAULT_INDEX|INDEX|INDEX_URL|EXTRA_INDEX_URL|FIND_LINKS|INDEX_\w+_(USERNAME|PASSWORD)|CACHE_DIR|HTTP_\w+|"
     r"REQUEST_TIMEOUT|OFFLINE|NATIVE_TLS|SYSTEM_CERTS|INSECURE_HOST|KEYRING_PROVIDER|CONCURRENT_\w+|"
     r"PYTHON_DOWNLOADS|PYTHON_INSTALL_MIRROR|PYTHON_INSTALL_DIR|CONFIG_FILE|NO_CONFIG)"
 )
@@ -31,6 +31,7 @@ _NETWORK = re.compile(
     r"failed to fetch|certificate|temporary failure in name resolution|network connectivity is disabled",
     re.IGNORECASE,
 )
+_CAUSE = re.compile(r"\s*(?:error:|×|[╰├]─▶|(?:Caused by|cause):)\s*(.*)")
 
 
 def uv_program() -> str:
@@ -62,7 +63,6 @@ def uv_environment(link: Literal["hardlink", "copy"] = "hardlink", indexes: Sequ
         "UV_LINK_MODE": link,
         # Every package is pinned by hash, so that the index it comes from makes no difference.
         "UV_INDEX_STRATEGY": "unsafe-best-match",
-        "UV_COMPILE_BYTECODE_TIMEOUT": "900",
         "UV_NO_PROGRESS": "1",
         "NO_COLOR": "1",
     }
@@ -88,6 +88,11 @@ def pip_options(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
         if value:
             options[name] = value
     return {name: " ".join(value.split()) for name, value in options.items() if name in _PIP_OPTIONS}
+
+
+def pip_arguments() -> list[str]:
+    """What of pip's configuration uv takes only as an argument."""
+    return ["--no-index"] if pip_options().get("no-index", "").lower() in _TRUE else []
 
 
 def _pip_files(environment: Mapping[str, str]) -> list[Path]:
@@ -122,8 +127,6 @@ def _from_pip(options: Mapping[str, str], environment: Mapping[str, str]) -> dic
         found["UV_INDEX"] = options["extra-index-url"]
     if "find-links" in options:
         found["UV_FIND_LINKS"] = options["find-links"].replace(" ", ",")
-    if options.get("no-index", "").lower() in _TRUE:
-        found["UV_NO_INDEX"] = "1"
     if "trusted-host" in options:
         found["UV_INSECURE_HOST"] = options["trusted-host"]
     if "cert" in options and "SSL_CERT_FILE" not in environment:
@@ -143,7 +146,7 @@ def sync(
     ``indexes`` are asked only when the user's own do not have a package. Raises BuildError.
     """
     link: Literal["hardlink", "copy"] = "copy" if editable else "hardlink"
-    arguments = [uv_program(), "pip", "sync", "--require-hashes", "--python", str(python)]
+    arguments = [uv_program(), "pip", "sync", "--require-hashes", *pip_arguments(), "--python", str(python)]
     build = lock.with_name(lock.name + ".build")
     if build.is_file():
         arguments += ["--build-constraints", str(build)]
@@ -179,14 +182,15 @@ def _failure(code: int | None, output: str, indexes: Sequence[str], log: Path) -
 
 
 def uv_cause(output: str) -> str:
-    """The most telling line of what uv printed when it failed: its deepest cause."""
-    lines = [re.sub(r"^[\s×│╰├─▶┌]+|^error:\s*|^\s*Caused by:\s*", "", line).strip() for line in output.splitlines()]
-    marked = [
-        text
-        for line, text in zip(output.splitlines(), lines, strict=True)
-        if text and re.match(r"\s*(error:|×|[╰├]─▶|Caused by:)", line)
-    ]
-    return (marked or [text for text in lines if text] or ["it printed nothing"])[-1]
+    """The most telling part of what uv printed when it failed, in one line: its deepest cause."""
+    causes: list[str] = []
+    for line in output.splitlines():
+        if match := _CAUSE.match(line):
+            causes.append(match[1].strip())
+        elif causes and line.startswith("      "):
+            causes[-1] += " " + line.strip()  # uv breaks long causes and indents the rest.
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    return (causes or lines or ["it printed nothing"])[-1]
 
 
 class _Progress:

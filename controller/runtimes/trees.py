@@ -19,7 +19,7 @@ from controller.results import Failure
 TAG_VARIABLE = "TRAINYARD_TREE"
 GRACE_SECONDS = 5.0
 _WINDOWS = sys.platform == "win32"
-_TAIL_BYTES, _TAIL_LINES = 16384, 12
+_TAIL_BYTES, _TAIL_LINES = 16384, 20
 
 
 class Tree:
