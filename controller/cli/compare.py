@@ -2,11 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from controller.cli.choices import DeviceKind, Output, RuntimeKind
+from controller.cli import options
+from controller.cli.options import DEFAULT_WORKLOAD, QUICK_TRIALS, TRIALS, DeviceKind, Output, RuntimeKind
 from controller.errors import UsageError
 
 if TYPE_CHECKING:
@@ -14,71 +15,27 @@ if TYPE_CHECKING:
     from controller.results import Campaign
     from controller.store import Store
 
-DEFAULT_WORKLOAD = "mlp-mnist"
-TRIALS = 5
-QUICK_TRIALS = 3
-
 
 def compare(
     *,
-    runner: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--runner", "-r", metavar="NAME", help="A runner; repeatable. Default: those this machine can have."
-        ),
-    ] = None,
-    workload: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--workload", "-w", metavar="NAME|FILE.toml", help=f"A workload; repeatable. Default: {DEFAULT_WORKLOAD}."
-        ),
-    ] = None,
-    variant: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--variant",
-            metavar="OPTIONS",
-            help="Options of a run, such as 'jit', 'pipeline=memory' or 'jit,workers=0'; each --variant is a further "
-            "row of every runner. 'default' is the row without any.",
-        ),
-    ] = None,
-    device: Annotated[DeviceKind | None, typer.Option(help="What to train on. Default: cpu.")] = None,
-    gpu: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Short for --device gpu with GPU number N.")
-    ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=10_000, help=f"Trials of every row. Default: {TRIALS}, or {QUICK_TRIALS} with --quick."
-        ),
-    ] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Shorten the schedule, for a first look.")] = False,
-    seed: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Seed of initial weights and of the order of samples. Default: the workload's."),
-    ] = None,
-    order_seed: Annotated[
-        int | None,
-        typer.Option(min=0, metavar="N", help="Seed of the order of trials. Default: drawn afresh, and printed."),
-    ] = None,
-    threads: Annotated[
-        int | None, typer.Option(min=1, max=4096, help="Threads of each framework. Default: all cores it may use.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Measured epochs, instead of the workload's.")] = None,
-    steps: Annotated[int | None, typer.Option(help="Measured steps, instead of the workload's.")] = None,
-    batch_size: Annotated[int | None, typer.Option(help="Batch size, instead of the workload's.")] = None,
-    warmup_steps: Annotated[int | None, typer.Option(help="Steps of warm-up, instead of the workload's.")] = None,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")] = Output.table,
-    data_dir: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Where dataset files are, such as mnist.npz.")
-    ] = None,
-    interpreter: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=PYTHON", help="Take your own Python for runner NAME, as it is; repeatable."),
-    ] = None,
-    runtime: Annotated[
-        RuntimeKind, typer.Option(help="How runners are had; auto takes what this machine can do.")
-    ] = RuntimeKind.auto,
+    runner: options.Runners = None,
+    workload: options.Workloads = None,
+    variant: options.Variants = None,
+    device: options.Device = None,
+    gpu: options.GpuIndex = None,
+    trials: options.Trials = None,
+    quick: options.Quick = False,
+    seed: options.Seed = None,
+    order_seed: options.OrderSeed = None,
+    threads: options.Threads = None,
+    epochs: options.Epochs = None,
+    steps: options.Steps = None,
+    batch_size: options.BatchSize = None,
+    warmup_steps: options.WarmupSteps = None,
+    output: options.OutputForm = Output.table,
+    data_dir: options.DataFolder = None,
+    interpreter: options.Interpreters = None,
+    runtime: options.Runtime = RuntimeKind.auto,
 ) -> None:
     """Train the same workloads on several runners and print which is how fast.
 

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from controller.cli.choices import DeviceKind, Output
+from controller.cli.options import DeviceKind, Output, OutputForm
 
 if TYPE_CHECKING:
     from controller.catalog.runners import RunnerSpec
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def runners(
     device: Annotated[DeviceKind, typer.Option(help="What they should train on.")] = DeviceKind.cpu,
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the list.")] = Output.table,
+    output: OutputForm = Output.table,
 ) -> None:
     """List the runners, their versions, and whether this machine can have them."""
     from controller.catalog.runners import load

@@ -1,18 +1,16 @@
 """``controller workloads``: the workloads of the catalog."""
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from controller.cli.choices import Output
+from controller.cli.options import Output, OutputForm
 
 if TYPE_CHECKING:
     from controller.results import WorkloadSummary
 
 
 def workloads(
-    output: Annotated[Output, typer.Option("--output", "-o", help="Form of the list.")] = Output.table,
+    output: OutputForm = Output.table,
 ) -> None:
     """List the workloads of the catalog. Others can be given to compare as files."""
     from controller.catalog import workloads as catalog

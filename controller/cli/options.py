@@ -1,0 +1,89 @@
+"""The options of ``controller compare``, each with its help."""
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+DEFAULT_WORKLOAD = "mlp-mnist"
+TRIALS = 5
+QUICK_TRIALS = 3
+
+
+class Output(StrEnum):
+    """Form of the result on standard output."""
+
+    table = "table"
+    json = "json"
+
+
+class DeviceKind(StrEnum):
+    """What is trained on."""
+
+    cpu = "cpu"
+    gpu = "gpu"
+
+
+class RuntimeKind(StrEnum):
+    """How runners are had. ``auto`` takes what this machine can do."""
+
+    auto = "auto"
+    venv = "venv"
+
+
+Runners = Annotated[
+    list[str] | None,
+    typer.Option("--runner", "-r", metavar="NAME", help="A runner; repeatable. Default: those this machine can have."),
+]
+Workloads = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--workload", "-w", metavar="NAME|FILE.toml", help=f"A workload; repeatable. Default: {DEFAULT_WORKLOAD}."
+    ),
+]
+Variants = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--variant",
+        metavar="OPTIONS",
+        help="Options of a run, such as 'jit', 'pipeline=memory' or 'jit,workers=0'; each --variant is a further "
+        "row of every runner. 'default' is the row without any.",
+    ),
+]
+Device = Annotated[DeviceKind | None, typer.Option(help="What to train on. Default: cpu.")]
+GpuIndex = Annotated[int | None, typer.Option(min=0, metavar="N", help="Short for --device gpu with GPU number N.")]
+Trials = Annotated[
+    int | None,
+    typer.Option(
+        min=1, max=10_000, metavar="N", help=f"Trials of every row. Default: {TRIALS}, or {QUICK_TRIALS} with --quick."
+    ),
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Shorten the schedule, for a first look.")]
+Seed = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Seed of initial weights and of the order of samples. Default: the workload's."),
+]
+OrderSeed = Annotated[
+    int | None,
+    typer.Option(min=0, metavar="N", help="Seed of the order of trials. Default: drawn afresh, and printed."),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(min=1, max=4096, metavar="N", help="Threads of each framework. Default: all cores it may use."),
+]
+Epochs = Annotated[int | None, typer.Option(metavar="N", help="Measured epochs, instead of the workload's.")]
+Steps = Annotated[int | None, typer.Option(metavar="N", help="Measured steps, instead of the workload's.")]
+BatchSize = Annotated[int | None, typer.Option(metavar="N", help="Batch size, instead of the workload's.")]
+WarmupSteps = Annotated[int | None, typer.Option(metavar="N", help="Steps of warm-up, instead of the workload's.")]
+OutputForm = Annotated[Output, typer.Option("--output", "-o", help="Form of the result.")]
+DataFolder = Annotated[
+    Path | None, typer.Option("--data-dir", metavar="FOLDER", help="Where dataset files are, such as mnist.npz.")
+]
+Interpreters = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--interpreter", metavar="NAME=PYTHON", help="Take your own Python for runner NAME, as it is; repeatable."
+    ),
+]
+Runtime = Annotated[RuntimeKind, typer.Option(help="How runners are had; auto takes what this machine can do.")]
