@@ -23,5 +23,5 @@ def interleave(cells: Sequence[Cell], trial_count: int, seed: int) -> list[Plann
     for block in range(trial_count):
         order = list(cells)
         generator.shuffle(order)
-        planned.extend(PlannedTrial(block, len(planned) + offset, cell) for offset, cell in enumerate(order))
+        planned += [PlannedTrial(block, position, cell) for position, cell in enumerate(order, len(planned))]
     return planned

@@ -12,10 +12,6 @@ import sys
 import threading
 from concurrent import futures
 
-# Packages that a user's own interpreter lacks are appended, so that they never stand before what it has.
-if os.environ.get("TRAINYARD_OVERLAY"):
-    sys.path.append(os.environ["TRAINYARD_OVERLAY"])
-
 import grpc
 import trainyard
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
