@@ -32,8 +32,8 @@ def controller(*arguments, folder, code="from controller.cli.main import main; m
     ("arguments", "parts"),
     [
         (["compar"], ["no such command 'compar'", "Did you mean 'compare'", "controller --help"]),
-        (["--frobnicate"], ["no such option: --frobnicate", "controller --help"]),
-        (["compare", "--frobnicate"], ["no such option: --frobnicate", "controller compare --help"]),
+        (["--frobnicate"], ["no such option", "--frobnicate", "controller --help"]),
+        (["compare", "--frobnicate"], ["no such option", "--frobnicate", "controller compare --help"]),
         (["compare", "surplus"], ["surplus", "controller compare --help"]),
         (["compare", "--runner"], ["--runner", "argument"]),
         (["compare", "--device", "tpu"], ["--device", "'tpu' is not one of 'cpu', 'gpu'"]),
