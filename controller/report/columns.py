@@ -98,7 +98,7 @@ COLUMNS = (
     Column("step_milliseconds", "step ms", lambda row: number(_times(row.step_seconds, 1000))),
     Column("samples_per_second", "samples/s", lambda row: number(row.samples_per_second)),
     Column("host_rss_peak", "host MiB", _memory("host_rss_peak")),
-    Column("workers_rss_peak", "loader MiB", _memory("workers_rss_peak"), optional=True),
+    Column("workers_pss", "loader MiB", _memory("workers_pss"), optional=True),
     Column("allocator_allocated_peak", "allocated MiB", _memory("allocator_allocated_peak"), optional=True),
     Column("allocator_reserved_peak", "reserved MiB", _memory("allocator_reserved_peak"), optional=True),
     Column("device_peak", "device MiB", _memory("device_peak"), optional=True),
@@ -108,7 +108,7 @@ COLUMNS = (
 
 # The first is lost first. What always stays: runner, variant, host, device, time, ratio.
 DROP_ORDER = (
-    "warmup", "optimizer", "learning_rate", "batch_size", "test_loss", "workers_rss_peak", "allocator_reserved_peak",
+    "warmup", "optimizer", "learning_rate", "batch_size", "test_loss", "workers_pss", "allocator_reserved_peak",
     "epochs", "steps", "step_milliseconds", "samples_per_second", "range", "allocator_allocated_peak", "device_peak",
     "host_rss_peak", "epoch_seconds", "trials", "accuracy",
 )  # fmt: skip

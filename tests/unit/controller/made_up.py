@@ -47,7 +47,7 @@ def campaign(*cells, trials=3, workloads=(MLP,), notes=()):
     )  # fmt: skip
 
 
-def measurement(seconds, epochs=20, accuracy=0.9754, memory=(("host_rss_peak", 512), ("workers_rss_peak", 300))):
+def measurement(seconds, epochs=20, accuracy=0.9754, memory=(("host_rss_peak", 512), ("workers_pss", 300))):
     return Measurement(
         phases={"import": 2.5, "measure": seconds},
         measured_seconds=seconds,

@@ -194,11 +194,11 @@ def test_a_part_of_an_epoch_is_no_epoch():
 
 def test_kinds_of_memory_are_kept_apart_and_a_missing_one_keeps_its_reason():
     gone = Memory("device_peak", None, "not defined under WDDM")
-    runs = [measurement(1.0, memory=(("host_rss_peak", size), ("workers_rss_peak", 7))) for size in (100, 300)]
+    runs = [measurement(1.0, memory=(("host_rss_peak", size), ("workers_pss", 7))) for size in (100, 300)]
     runs = [replace(run, memory=(*run.memory, gone)) for run in runs]
     (row,) = group_of([trial(A, number, run=run) for number, run in enumerate(runs)], cells=(A,), trials=2).rows
     mebibyte = 1024 * 1024
-    assert row.memory == (Memory("host_rss_peak", 200 * mebibyte), Memory("workers_rss_peak", 7 * mebibyte), gone)
+    assert row.memory == (Memory("host_rss_peak", 200 * mebibyte), Memory("workers_pss", 7 * mebibyte), gone)
     assert row.memory_bytes("device_peak") is None
     assert row.memory_bytes("unheard_of") is None
 
