@@ -177,7 +177,7 @@ def _row(cell: Cell, workload: WorkloadSummary, trials: Sequence[Trial], asked: 
         succeeded=len(good),
         asked=asked,
         seconds=_spread([run.measured_seconds for run in measured]),
-        epoch_seconds=_middle(measured, lambda run: _median(_whole_epochs(run, workload))),
+        epoch_seconds=_middle(measured, lambda run: _median(run.epoch_seconds)),
         step_seconds=_middle(measured, lambda run: _median(run.step_seconds)),
         samples_per_second=_middle(measured, _throughput),
         accuracy=_middle(measured, lambda run: run.test_accuracy),
@@ -221,11 +221,6 @@ def _median(values: Sequence[float]) -> float | None:
 def _middle(runs: Sequence[Measurement], value: Callable[[Measurement], float | None]) -> float | None:
     """Median over the trials that have the value."""
     return _median([number for run in runs if (number := value(run)) is not None])
-
-
-def _whole_epochs(run: Measurement, workload: WorkloadSummary) -> Sequence[float]:
-    """A schedule in steps may end inside an epoch, so its last one does not count."""
-    return run.epoch_seconds if workload.epochs is not None else run.epoch_seconds[:-1]
 
 
 def _throughput(run: Measurement) -> float | None:

@@ -175,15 +175,17 @@ class Trial(object):
         end = clock()
         self.finished.telemetry.update(
             telemetry.processor_telemetry(before, telemetry.ProcessorSnapshot(clock)))
-        self._record(steps, start, end, source.batch_size)
+        self._record(steps, start, end, source)
 
-    def _record(self, steps, start, end, batch_size):
+    def _record(self, steps, start, end, source):
         finished = self.finished
         finished.measured_seconds = end - start
         finished.step_seconds.extend(np.diff([start] + steps.stamps).tolist())
-        ends = [steps.stamps[mark - 1] for mark in steps.marks[:-1]] + [end]
+        ends = [steps.stamps[mark - 1] for mark in steps.marks[:-1]]
+        if len(steps.stamps) % source.steps_per_epoch == 0:
+            ends.append(end)
         finished.epoch_seconds.extend(np.diff([start] + ends).tolist())
-        finished.sample_count = len(steps.stamps) * batch_size
+        finished.sample_count = len(steps.stamps) * source.batch_size
         for number, loss in steps.kept:
             value = float(self.adapter.read(loss))
             if not math.isfinite(value):

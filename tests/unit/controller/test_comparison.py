@@ -181,17 +181,6 @@ def test_numbers_of_a_row_are_medians_over_trials():
     assert row.identity.versions["torch"] == "1.11.0"
 
 
-def test_a_part_of_an_epoch_is_no_epoch():
-    where = cell("a-1", RANDOM)
-    run = replace(measurement(30.0), epoch_seconds=(12.0, 14.0, 4.0))
-    only_a_part = replace(run, epoch_seconds=(5.0,))
-    rows = [
-        compare(campaign(where, workloads=(RANDOM,), trials=1), [trial(where, 0, run=entry)]).rows[0]
-        for entry in (run, only_a_part)
-    ]
-    assert [row.epoch_seconds for row in rows] == [13.0, None]
-
-
 def test_kinds_of_memory_are_kept_apart_and_a_missing_one_keeps_its_reason():
     gone = Memory("device_peak", None, "not defined under WDDM")
     runs = [measurement(1.0, memory=(("host_rss_peak", size), ("workers_pss", 7))) for size in (100, 300)]

@@ -68,6 +68,14 @@ def test_a_trial_is_measured_whole(good):
     assert finished.test_loss == pytest.approx(math.log(3))
 
 
+def test_only_whole_epochs_have_an_epoch_time(good):
+    message = workload()
+    message.schedule.steps = 19
+    finished = good.train(good.request(message))
+    assert len(finished.step_seconds) == 19 and len(finished.epoch_seconds) == 2
+    assert sum(finished.epoch_seconds) == pytest.approx(sum(finished.step_seconds[:16]), rel=1e-5)
+
+
 def test_started_says_what_is_trained(good):
     server = good
     request = server.request()
