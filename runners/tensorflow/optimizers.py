@@ -1,0 +1,98 @@
+"""Losses and optimizers of a workload: Keras's own where they compute what the specification says."""
+
+import tensorflow as tf
+
+
+def _sparse_categorical_crossentropy(logits, labels):
+    return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits))
+
+
+def _binary_crossentropy(logits, labels):
+    targets = tf.cast(tf.reshape(labels, (-1, 1)), logits.dtype)
+    return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels=targets, logits=logits))
+
+
+LOSSES = {
+    "sparse_categorical_crossentropy": _sparse_categorical_crossentropy,
+    "binary_crossentropy": _binary_crossentropy,
+}
+
+
+class Optimizer(object):
+    """Takes the workload's Optimizer message, the variables it moves, and whether XLA compiles the step."""
+
+    def __init__(self, message, variables, jit):
+        kind = message.WhichOneof("kind")
+        self._keras = _KERAS[kind](getattr(message, kind), message)
+        if kind == "rmsprop" and message.rmsprop.momentum:
+            self._keras = _MomentumRmsProp(message, variables)
+        self._sparse = _takes_sparse(kind, message, jit)
+
+    def apply(self, gradients, variables):
+        """Moves ``variables``. Call it while the step is traced."""
+        if not self._sparse:
+            gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
+        self._keras.apply_gradients(zip(gradients, variables))
+
+
+def _takes_sparse(kind, message, jit):
+    """Whether an embedding's gradient may stay sparse: only where Keras's sparse update is the dense one's
+    equal (with a momentum, and in Adadelta, it leaves untouched rows alone), is as fast, and compiles."""
+    if kind == "sgd":
+        return not message.sgd.momentum
+    return kind == "rmsprop" and not message.rmsprop.momentum and not message.rmsprop.centered and not jit
+
+
+def _sgd(options, message):
+    return tf.keras.optimizers.SGD(message.learning_rate, momentum=options.momentum, nesterov=options.nesterov,
+                                   decay=message.decay)
+
+
+def _adam(options, message):
+    return tf.keras.optimizers.Adam(message.learning_rate, beta_1=options.beta_1, beta_2=options.beta_2,
+                                    epsilon=options.epsilon, decay=message.decay)
+
+
+def _rmsprop(options, message):
+    return tf.keras.optimizers.RMSprop(message.learning_rate, rho=options.rho, momentum=0.0,
+                                       centered=options.centered, epsilon=options.epsilon, decay=message.decay)
+
+
+def _adadelta(options, message):
+    return tf.keras.optimizers.Adadelta(message.learning_rate, rho=options.rho, epsilon=options.epsilon,
+                                        decay=message.decay)
+
+
+_KERAS = {"sgd": _sgd, "adam": _adam, "rmsprop": _rmsprop, "adadelta": _adadelta}
+OPTIMIZERS = tuple(_KERAS)
+
+
+class _MomentumRmsProp(object):
+    """RMSProp with momentum as the specification has it. Keras's own runs a kernel that puts epsilon inside
+    the root, so this one is written in TensorFlow's operations; the formulas are those of workload.proto."""
+
+    def __init__(self, message, variables):
+        self._message = message
+        self._step = tf.Variable(0, trainable=False, dtype=tf.int64)
+        count = 3 if message.rmsprop.centered else 2
+        self._slots = [[_zeros_like(variable) for _ in range(count)] for variable in variables]
+
+    def apply_gradients(self, pairs):
+        message, options = self._message, self._message.rmsprop
+        rate = message.learning_rate / (1.0 + message.decay * tf.cast(self._step, tf.float32))
+        for slots, (gradient, variable) in zip(self._slots, pairs):
+            second = _decay(slots[0], tf.square(gradient), options.rho)
+            if options.centered:
+                second -= tf.square(_decay(slots[2], gradient, options.rho))
+            update = rate * gradient / (tf.sqrt(second) + options.epsilon)
+            variable.assign_sub(slots[1].assign(options.momentum * slots[1] + update, read_value=True))
+        self._step.assign_add(1)
+
+
+def _zeros_like(variable):
+    with tf.device(variable.device):
+        return tf.Variable(tf.zeros(variable.shape), trainable=False)
+
+
+def _decay(average, value, rho):
+    return average.assign(rho * average + (1.0 - rho) * value, read_value=True)
