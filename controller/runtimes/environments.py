@@ -109,7 +109,8 @@ class _Build:
         try:
             with self._slots.downloading(lambda: self._report("waiting for its turn to download", None)):
                 self._create(pythons)
-                self._install(packages_end)
+                self._install(0.85 * packages_end)
+            self._compile(0.85 * packages_end)
             if spec.prepare:
                 with self._slots.compiling(lambda: self._report("waiting for its turn to compile", None)):
                     self._prepare(spec.prepare, self._part(packages_end, 1.0))
@@ -120,13 +121,15 @@ class _Build:
         self._mark(time.monotonic() - started)
 
     def _install(self, end: float) -> None:
-        """Packages and their bytecode, up to ``end`` of the bar."""
-        spec, python, compiling = self._plan.spec, self._plan.python, 0.85 * end
+        """Packages, up to ``end`` of the bar."""
+        spec, report = self._plan.spec, self._part(0.03, end)
         editable = bool(spec.prepare)
-        report = self._part(0.03, compiling)
-        sync(self._command, python, self._plan.lock, report, indexes=spec.indexes, editable=editable)
-        self._report("compiling bytecode", compiling)
-        compile_bytecode(self._command, python, self._plan.folder)
+        sync(self._command, self._plan.python, self._plan.lock, report, indexes=spec.indexes, editable=editable)
+
+    def _compile(self, fraction: float) -> None:
+        self._report("compiling bytecode", fraction)
+        library = self._plan.folder / ("Lib" if sys.platform == "win32" else "lib")
+        compile_bytecode(self._command, self._plan.python, library)
 
     def _part(self, start: float, end: float) -> Report:
         def report(stage: str, fraction: float | None) -> None:

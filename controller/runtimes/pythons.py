@@ -19,9 +19,9 @@ PLACES = "PATH, pyenv, uv, the Windows launcher and conda"
 FETCH_SECONDS = 120.0
 _WINDOWS = sys.platform == "win32"
 _PROBE = (
-    "import sys, platform, json, struct; print(json.dumps([platform.python_implementation(), "
-    "list(sys.version_info[:3]), sys.version_info[3], struct.calcsize('P') * 8, "
-    "'t' in getattr(sys, 'abiflags', ''), getattr(sys, '_base_executable', None) or sys.executable, sys.prefix]))"
+    "import sys, json; print(json.dumps([sys.implementation.name, list(sys.version_info[:3]), sys.version_info[3], "
+    "64 if sys.maxsize > 2**32 else 32, 't' in getattr(sys, 'abiflags', ''), "
+    "getattr(sys, '_base_executable', None) or sys.executable]))"
 )
 
 
@@ -31,7 +31,6 @@ class Interpreter:
 
     path: Path
     version: str
-    prefix: Path
 
     @property
     def minor(self) -> str:
@@ -116,19 +115,19 @@ def probe(path: Path, seconds: float = 15.0) -> Interpreter | None:
     """Runs a program and says what Python it is; None unless it is a 64-bit release of CPython with its lock."""
     try:
         done = subprocess.run(
-            [str(path), "-I", "-c", _PROBE],
+            [str(path), "-I", "-S", "-c", _PROBE],
             env=clean_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=seconds,
             check=False,
         )
-        name, version, level, bits, free_threaded, base, prefix = json.loads(done.stdout.decode("utf-8"))
+        name, version, level, bits, free_threaded, base = json.loads(done.stdout.decode("utf-8"))
     except (OSError, subprocess.TimeoutExpired, ValueError, TypeError):
         return None
-    if name != "CPython" or level != "final" or bits != 64 or free_threaded:
+    if name != "cpython" or level != "final" or bits != 64 or free_threaded:
         return None
-    return Interpreter(Path(base), ".".join(str(part) for part in version), Path(prefix))
+    return Interpreter(Path(base), ".".join(str(part) for part in version))
 
 
 @functools.cache
@@ -138,8 +137,11 @@ def _probed(path: Path) -> Interpreter | None:
 
 def _on_path(minor: str) -> Iterator[Path]:
     names = ["python.exe"] if _WINDOWS else [f"python{minor}", "python3", "python"]
-    for folder in os.environ.get("PATH", "").split(os.pathsep):
-        yield from (path for name in names if folder and (path := Path(folder) / name).is_file())
+    folders = (Path(folder) for folder in os.environ.get("PATH", "").split(os.pathsep) if folder)
+    for folder in {os.path.realpath(folder): folder for folder in folders}.values():
+        # A shim only starts, slowly, one of the versions that are looked at anyway.
+        if folder.name != "shims":
+            yield from (path for name in names if (path := folder / name).is_file())
 
 
 def _pyenv_folder() -> Path:

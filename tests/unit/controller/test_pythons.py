@@ -25,8 +25,8 @@ def bare(tmp_path, monkeypatch):
     pythons._probed.cache_clear()
 
 
-def interpreter(path, version, name="CPython", bits=64, level="final", free_threaded=False):
-    answer = json.dumps([name, [int(part) for part in version.split(".")], level, bits, free_threaded, str(path), "/x"])
+def interpreter(path, version, name="cpython", bits=64, level="final", free_threaded=False):
+    answer = json.dumps([name, [int(part) for part in version.split(".")], level, bits, free_threaded, str(path)])
     write(path, f"#!/bin/sh\necho '{answer}'\n").chmod(0o755)
     return path
 
@@ -54,7 +54,7 @@ def test_a_shim_that_fails_and_other_kinds_of_python_are_passed_over(tmp_path):
     write(
         tmp_path / "bin" / "python3.9", "#!/bin/sh\necho 'pyenv: python3.9: command not found' >&2; exit 127\n"
     ).chmod(0o755)
-    interpreter(tmp_path / "home/.pyenv/versions/pypy-3.9.1/bin/python3", "3.9.1", name="PyPy")
+    interpreter(tmp_path / "home/.pyenv/versions/pypy-3.9.1/bin/python3", "3.9.1", name="pypy")
     interpreter(tmp_path / "home/.pyenv/versions/3.9.3/bin/python3", "3.9.3", bits=32)
     interpreter(tmp_path / "home/.pyenv/versions/3.9.4/bin/python3", "3.9.4", level="candidate")
     interpreter(tmp_path / "home/.pyenv/versions/3.9.5/bin/python3", "3.9.5", free_threaded=True)
