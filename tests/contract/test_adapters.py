@@ -1,45 +1,31 @@
-"""The contract: against the reference in this process, and as its script against every environment that is given.
-
-    TRAINYARD_ENVIRONMENTS='{"pytorch-1.11.0": "/path/to/environment/bin/python"}' pytest tests/contract
-
-Names are those of runners in the runner.toml files.
-"""
+"""The contract: against the reference in this process, and as its script in every framework's environment."""
 
 import json
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
 
+from controller.runtimes.process import base_environment
 from runners.reference.adapter import ReferenceAdapter
+from tests import environments
 from tests.contract import registry, sketch
 
 ROOT = Path(__file__).resolve().parents[2]
-ENVIRONMENTS = json.loads(os.environ.get("TRAINYARD_ENVIRONMENTS", "{}"))
 
 
-def check(python, adapter, *options):
+def check(python, adapter, *options, environment=os.environ):
     """(exit code, standard output) of check.py in an environment."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "proto")])
     done = subprocess.run([python, str(ROOT / "tests/contract/check.py"), adapter, *options], check=False,
-                          env=dict(os.environ, PYTHONPATH=path), stdout=subprocess.PIPE, text=True)
+                          env=dict(environment, PYTHONPATH=path), stdout=subprocess.PIPE, text=True)
     return done.returncode, done.stdout
 
 
-def adapter_of(runner):
-    """The adapter's module of a runner, from the runner.toml that declares it."""
-    for path in sorted((ROOT / "runners").glob("*/runner.toml")):
-        declared = tomllib.loads(path.read_text(encoding="utf-8"))
-        if any(block["name"] == runner for block in declared["runner"]):
-            return declared["adapter"]
-    raise LookupError(f"no runner.toml declares {runner}")
-
-
-def assert_nothing_fails(python, adapter, *options):
-    code, output = check(python, adapter, "--json", *options)
+def assert_nothing_fails(python, adapter, *options, environment=os.environ):
+    code, output = check(python, adapter, "--json", *options, environment=environment)
     report = json.loads(output)
     failed = [f"{found['name']}: {found['message']}" for found in report["checks"] if found["outcome"] == "FAIL"]
     assert not failed, "\n".join(failed)
@@ -64,9 +50,11 @@ def test_script_runs_each_check_by_name():
 
 @pytest.mark.framework
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("runner", sorted(ENVIRONMENTS))
-def test_framework_passes_every_check(runner):
-    assert_nothing_fails(ENVIRONMENTS[runner], adapter_of(runner))
+@pytest.mark.parametrize("name", environments.FRAMEWORKS)
+def test_framework_passes_every_check(name):
+    launch = environments.runner(name).launch
+    variables = base_environment(launch)
+    assert_nothing_fails(str(launch.python), launch.adapter, environment=variables)
 
 
 def test_a_fault_is_printed_with_its_layer_and_exit_code_1():
