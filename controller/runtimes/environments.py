@@ -25,6 +25,7 @@ from controller.runtimes.packages import Report, compile_bytecode, sync, uv_caus
 from controller.runtimes.pythons import Pythons
 
 MARKER = "trainyard-environment.json"
+_BYTECODE = 0.85  # Where on the bar it begins.
 _FORMAT = 1  # Raised when environments built by older code must not be used.
 
 
@@ -105,15 +106,15 @@ class _Build:
         started = time.monotonic()
         spec = self._plan.spec
         # The part of the bar that packages take; where something is compiled afterwards, that takes longer.
-        packages_end = 0.3 if spec.prepare else 1.0
+        packages_end = _BYTECODE / 3 if spec.prepare else _BYTECODE
         try:
             with self._slots.downloading(lambda: self._report("waiting for its turn to download", None)):
                 self._create(pythons)
-                self._install(0.85 * packages_end)
-            self._compile(0.85 * packages_end)
+                self._install(packages_end)
             if spec.prepare:
                 with self._slots.compiling(lambda: self._report("waiting for its turn to compile", None)):
-                    self._prepare(spec.prepare, self._part(packages_end, 1.0))
+                    self._prepare(spec.prepare, self._part(packages_end, _BYTECODE))
+            self._compile()
         except BuildError as error:
             raise BuildError(f"{spec.name}: {error.message}", error.hint, error.log_tail) from error
         except HostError as error:
@@ -126,8 +127,8 @@ class _Build:
         editable = bool(spec.prepare)
         sync(self._command, self._plan.python, self._plan.lock, report, indexes=spec.indexes, editable=editable)
 
-    def _compile(self, fraction: float) -> None:
-        self._report("compiling bytecode", fraction)
+    def _compile(self) -> None:
+        self._report("compiling bytecode", _BYTECODE)
         library = self._plan.folder / ("Lib" if sys.platform == "win32" else "lib")
         compile_bytecode(self._command, self._plan.python, library)
 
@@ -140,7 +141,7 @@ class _Build:
     def _create(self, pythons: Pythons) -> None:
         minor = self._plan.spec.python
         self._report(f"finding Python {minor}", 0.0)
-        interpreter = pythons.get(minor)
+        interpreter = pythons.get(minor, self._command)
         self._report("creating the environment", 0.02)
         remove(self._plan.folder)
         arguments = [uv_program(), "venv", "--no-project", "--python", str(interpreter.path), str(self._plan.folder)]

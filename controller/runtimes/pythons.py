@@ -7,12 +7,14 @@ import re
 import subprocess
 import sys
 import threading
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from controller.catalog.runners import own_python
 from controller.errors import HostError
+from controller.runtimes.commands import Command
 from controller.runtimes.packages import clean_environment, uv_cause, uv_environment, uv_program
 
 PLACES = "PATH, pyenv, uv, the Windows launcher and conda"
@@ -46,28 +48,25 @@ class Pythons:
     def __init__(self, cache: Path) -> None:
         self._fetched = cache / "pythons"
         self._found: dict[str, Interpreter | None] = {}
-        self._lock = threading.RLock()
+        self._fetching: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def find(self, minor: str) -> Interpreter | None:
         """The newest patch release of ``minor`` that is on this machine."""
-        with self._lock:
-            if minor not in self._found:
-                self._found[minor] = self._search(minor)
-            return self._found[minor]
+        if minor not in self._found:
+            self._found[minor] = self._search(minor)
+        return self._found[minor]
 
-    def get(self, minor: str) -> Interpreter:
+    def get(self, minor: str, command: Command) -> Interpreter:
         """As ``find``, but fetched by uv when there is none. Raises HostError naming where it was looked for."""
-        with self._lock:
-            found = self.find(minor)
+        with self._fetching[minor]:  # Two runners may need the same one.
+            found, cause = self.find(minor), ""
             if found is None:
-                cause = self._fetch(minor)
-                self._found.pop(minor)
-                found = self.find(minor)
-                if found is None:
-                    raise HostError(
-                        f"Python {minor} was not found ({PLACES}), and uv could not fetch it: {cause}", remedy(minor)
-                    )
-            return found
+                cause = self._fetch(minor, command)
+                self._found[minor] = found = self._search(minor)
+        if found is None:
+            message = f"Python {minor} was not found ({PLACES}), and uv could not fetch it: {cause}"
+            raise HostError(message, remedy(minor))
+        return found
 
     def _search(self, minor: str) -> Interpreter | None:
         # A shim or a virtual environment's link acts by its own name: none is taken for what it leads to.
@@ -86,18 +85,15 @@ class Pythons:
         yield from _from_launcher(minor)
         yield from _from_conda()
 
-    def _fetch(self, minor: str) -> str:
+    def _fetch(self, minor: str, command: Command) -> str:
         """Returns why it failed; empty when it did not. Only the controller's own folder is written to."""
-        environment = {"UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1", **uv_environment()}
+        environment = {**uv_environment(), "UV_HTTP_TIMEOUT": "20", "UV_HTTP_RETRIES": "1"}
         environment |= {"UV_PYTHON_INSTALL_BIN": "0", "UV_PYTHON_INSTALL_REGISTRY": "0"}
-        command = [uv_program(), "python", "install", "--install-dir", str(self._fetched), minor]
-        try:
-            done = subprocess.run(
-                command, env=environment, capture_output=True, text=True, timeout=FETCH_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
+        arguments = [uv_program(), "python", "install", "--install-dir", str(self._fetched), minor]
+        code, output = command.run(arguments, environment, seconds=FETCH_SECONDS)
+        if code is None:
             return f"no answer within {FETCH_SECONDS:.0f} s"
-        return uv_cause(done.stderr) if done.returncode else ""
+        return uv_cause(output) if code else ""
 
 
 def may_fetch() -> bool:

@@ -83,7 +83,7 @@ def test_prepare_runs_once_in_the_new_environment_with_the_runners_variables(hou
     plan = environments.plan(spec, "cpu", house.cache)
     assert (plan.folder / "cache" / "prefix").read_text() == str(plan.folder)
     halfway = [event.fraction for event in seen if event.stage == "halfway there"]
-    assert halfway == [pytest.approx(0.65)]
+    assert halfway == [pytest.approx(0.85 * 2 / 3)]
     fractions = [event.fraction for event in seen if event.fraction is not None]
     assert fractions == sorted(fractions)
 

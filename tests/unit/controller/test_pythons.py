@@ -2,12 +2,14 @@
 
 import json
 import sys
+import threading
 
 import pytest
 
 from controller.catalog.runners import own_python
 from controller.errors import HostError
 from controller.runtimes import pythons
+from controller.runtimes.commands import Command
 from controller.runtimes.pythons import Pythons, launcher_paths
 from tests.unit.controller.fake_runners import write
 
@@ -29,6 +31,10 @@ def interpreter(path, version, name="cpython", bits=64, level="final", free_thre
     answer = json.dumps([name, [int(part) for part in version.split(".")], level, bits, free_threaded, str(path)])
     write(path, f"#!/bin/sh\necho '{answer}'\n").chmod(0o755)
     return path
+
+
+def command(folder):
+    return Command(folder / "log", folder, threading.Event())
 
 
 def test_the_newest_patch_of_all_places_is_taken(tmp_path):
@@ -67,7 +73,7 @@ def test_the_running_interpreter_is_found_with_an_empty_path(tmp_path):
 
 def test_a_python_that_cannot_be_had_says_where_it_was_looked_for_and_what_to_do(tmp_path):
     with pytest.raises(HostError) as raised:
-        Pythons(tmp_path / "cache").get("3.9")
+        Pythons(tmp_path / "cache").get("3.9", command(tmp_path))
     line = raised.value.line()
     assert "Python 3.9 was not found (PATH, pyenv, uv, the Windows launcher and conda)" in line
     assert "uv could not fetch it" in line
@@ -82,3 +88,15 @@ def test_the_windows_launchers_list_is_understood():
     assert [str(path) for path in launcher_paths(listing, "3.9")] == ["C:\\Program Files\\Python39\\python.exe"]
     assert [str(path) for path in launcher_paths(listing, "3.11")] == ["C:\\Python311\\python.exe"]
     assert [str(path) for path in launcher_paths(listing, "3.7")] == ["C:\\Python37\\python.exe"]
+
+
+def test_a_fetched_python_lies_in_our_cache_and_is_used(tmp_path, monkeypatch):
+    answer = tmp_path / "answer"
+    interpreter(answer, "3.9.20")
+    folder = "cpython-3.9.20-linux-x86_64-gnu/bin"
+    uv = f'#!/bin/sh\n/bin/mkdir -p "$4/{folder}" && /bin/cp {answer} "$4/{folder}/python3"\n'
+    write(tmp_path / "uv", uv).chmod(0o755)
+    monkeypatch.setattr(pythons, "uv_program", lambda: str(tmp_path / "uv"))
+    found = Pythons(tmp_path / "cache").get("3.9", command(tmp_path))
+    assert found.version == "3.9.20"
+    assert (tmp_path / "cache" / "pythons" / folder / "python3").is_file()
