@@ -68,11 +68,12 @@ class TensorFlowAdapter(Adapter):
 
         kind = self._integer if model.input_is_integer else tf.float32
         samples, labels = tf.TensorSpec((batch,) + model.input_shape, kind), tf.TensorSpec((batch,), self._integer)
-        self._train = tf.function(train, (samples, labels), jit_compile=variant.jit or None)
-        self._inspect = tf.function(inspect)
+        self._train = tf.function(train, (samples, labels), autograph=False, jit_compile=variant.jit or None)
+        self._inspect = tf.function(inspect, autograph=False)
         self._logits = tf.function(lambda x: network.logits(x, False),
-                                   (tf.TensorSpec((None,) + model.input_shape, kind),))
-        self._settled = tf.function(lambda: tf.add_n([tf.reshape(v, (-1,))[0] for v in network.trainable]))
+                                   (tf.TensorSpec((None,) + model.input_shape, kind),), autograph=False)
+        self._settled = tf.function(lambda: tf.add_n([tf.reshape(v, (-1,))[0] for v in network.trainable]),
+                                    autograph=False)
         self._model = model
         self.wait()
 

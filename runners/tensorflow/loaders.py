@@ -6,7 +6,7 @@ import tensorflow as tf
 def make(source, device, integer):
     """The loader of a ``Source`` for batches on ``device``, with integers (labels, word numbers) as ``integer``."""
     if source.pipeline == "memory":
-        return _put_loader(source, device, integer) if source.transform else MemoryLoader(source, device, integer)
+        return PutLoader(source, device, integer) if source.transform else MemoryLoader(source, device, integer)
     return NativeLoader(source, device, integer)
 
 
@@ -42,7 +42,7 @@ class NativeLoader(object):
         source = self._source
         dataset = tf.data.Dataset.range(source.steps_per_epoch)
         dataset = dataset.map(self._batch if source.transform is None else self._transformed,
-                              num_parallel_calls=source.workers or None, deterministic=True)
+                              num_parallel_calls=source.workers or None)
         options = tf.data.Options()
         options.experimental_deterministic = True
         # Every buffer and parallelism is given; there is nothing to tune.
@@ -83,7 +83,7 @@ class MemoryLoader(object):
         self._x = self._y = None
 
 
-class _PutLoader(object):
+class PutLoader(object):
     """``memory`` with a transform, which is NumPy's: batches are made on the host and put."""
 
     def __init__(self, source, device, integer):
@@ -97,6 +97,3 @@ class _PutLoader(object):
 
     def close(self):
         pass
-
-
-_put_loader = _PutLoader

@@ -81,11 +81,13 @@ class _MomentumRmsProp(object):
         message, options = self._message, self._message.rmsprop
         rate = message.learning_rate / (1.0 + message.decay * tf.cast(self._step, tf.float32))
         for slots, (gradient, variable) in zip(self._slots, pairs):
-            second = _decay(slots[0], tf.square(gradient), options.rho)
+            second = _averaged(slots[0], tf.square(gradient), options.rho)
             if options.centered:
-                second -= tf.square(_decay(slots[2], gradient, options.rho))
+                second = second - tf.square(_averaged(slots[2], gradient, options.rho))
             update = rate * gradient / (tf.sqrt(second) + options.epsilon)
-            variable.assign_sub(slots[1].assign(options.momentum * slots[1] + update, read_value=True))
+            moved = options.momentum * slots[1] + update
+            slots[1].assign(moved)
+            variable.assign_sub(moved)
         self._step.assign_add(1)
 
 
@@ -94,5 +96,8 @@ def _zeros_like(variable):
         return tf.Variable(tf.zeros(variable.shape), trainable=False)
 
 
-def _decay(average, value, rho):
-    return average.assign(rho * average + (1.0 - rho) * value, read_value=True)
+def _averaged(average, value, rho):
+    """The running average with ``value`` taken in, which is stored too."""
+    taken = rho * average + (1.0 - rho) * value
+    average.assign(taken)
+    return taken
