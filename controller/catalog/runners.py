@@ -33,7 +33,8 @@ class Locks(BaseModel):
 
 
 class _Block(BaseModel):
-    """One ``[[runner]]`` block as written."""
+    """One ``[[runner]]`` block as written. ``writable`` are folders of its environment that the framework writes
+    while it trains: in a container, where nothing else can be written, each trial has a fresh copy of them."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,6 +53,7 @@ class _Block(BaseModel):
     notes: str = ""
     locks: Locks
     environment: dict[str, str] = Field(default_factory=dict)
+    writable: tuple[Annotated[str, StringConstraints(pattern=r"^\{environment\}/.+$")], ...] = ()
 
 
 class RunnerSpec(_Block):

@@ -24,13 +24,19 @@ class Availability:
 
 @dataclass(frozen=True, slots=True)
 class StartOptions:
-    """How one runner is started. ``gpu_uuid`` empty: no GPU can be seen from inside. ``log`` receives all it prints."""
+    """How one runner is started. ``gpu_uuid`` empty: no GPU can be seen from inside. ``log`` receives all it prints.
+
+    ``arrays`` are the digests of the datasets that it will be asked for, where they have to be brought to it first;
+    ``campaign`` and ``trial`` are written on what is started, so that a later controller knows what it was."""
 
     threads: int
     blobs: Path
     log: Path
     gpu_uuid: str = ""
     start_seconds: float = 180.0
+    arrays: tuple[str, ...] = ()
+    campaign: str = ""
+    trial: str = ""
 
 
 class RunningRunner(AbstractContextManager["RunningRunner"], Protocol):

@@ -83,7 +83,9 @@ def connect(context: str = "") -> Engine:
     that says how to go on, UsageError for an unknown context."""
     address = engine_address.find(context)
     if not address.may_answer():
-        raise HostError(f"no Docker engine: {address.socket} does not exist", "install and start Docker, or --runtime venv")
+        raise HostError(
+            f"no Docker engine: {address.socket} does not exist", "install and start Docker, or --runtime venv"
+        )
     return _connect(address)
 
 
@@ -121,7 +123,9 @@ def _connect(address: EngineAddress) -> Engine:
         found.api.timeout = CALL_SECONDS
     except (DockerException, RequestException, OSError) as error:
         if address.scheme == "ssh":
-            raise HostError(f"{address.text()}: no Docker engine answers over ssh: {said(error)}", "check: ssh HOST docker info") from error
+            raise HostError(
+                f"{address.text()}: no Docker engine answers over ssh: {said(error)}", "check: ssh HOST docker info"
+            ) from error
         raise translated(error, address.text()) from error
     return Engine(address, found, dict(info))
 

@@ -3,6 +3,8 @@
 import os
 import platform
 
+from runners.core.confinement import confinement_facts
+
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _UNLIMITED = 1 << 60
 
@@ -22,6 +24,7 @@ def process_facts():
     limit = memory_limit()
     if limit is not None:
         facts["memory_limit_bytes"] = str(limit)
+    facts.update(confinement_facts())
     return facts
 
 

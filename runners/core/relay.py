@@ -1,0 +1,43 @@
+"""Joins standard input and output to the runner's Unix socket: ``python -m runners.core.relay PATH``.
+
+Run inside a container by a controller on another machine. What the engine carries anyway is the whole network of such
+a container: it needs no port, and has no way out.
+"""
+
+import os
+import select
+import socket
+import sys
+
+_CHUNK = 1 << 18
+
+
+def main():
+    connection = socket.socket(socket.AF_UNIX)
+    connection.connect(sys.argv[1])
+    sources = [0, connection]
+    while sources:
+        for source in select.select(sources, [], [])[0]:
+            data = os.read(0, _CHUNK) if source == 0 else connection.recv(_CHUNK)
+            if source == 0 and data:
+                connection.sendall(data)
+            elif source == 0:
+                connection.shutdown(socket.SHUT_WR)
+                sources.remove(0)
+            elif data:
+                _write(data)
+            else:
+                return 0
+    return 0
+
+
+def _write(data):
+    while data:
+        data = data[os.write(1, data):]
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except OSError as error:
+        sys.exit("relay: {}".format(error))
