@@ -213,12 +213,14 @@ class _Progress:
     def line(self, text: str) -> None:
         if match := re.match(r"\s*Downloading (\S+) \(([\d.]+)(KiB|MiB|GiB)\)", text):
             self._sizes[match[1]] = float(match[2]) * self._MEBI[match[3]]
-            self._stage = f"downloading {max(self._sizes, key=lambda name: self._sizes[name])}"
+            self._stage = self._downloading()
         elif match := re.match(r"\s*Downloaded (\S+)", text):
             self._done += self._sizes.get(match[1], 0.0)
             self._downloaded(self._done)
         elif match := re.match(r"\s*Building (\S+)", text):
             self._stage = f"building {match[1]}"
+        elif text.strip().startswith("Built ") and self._sizes:
+            self._stage = self._downloading()
         elif text.startswith("Prepared "):
             self._stage, self._fraction = "installing", 0.9
         self._report(self._stage, self._fraction)
@@ -226,6 +228,9 @@ class _Progress:
     def written(self, count: int) -> None:
         self._downloaded(count / 2**20 / self._EXPANSION)
         self._report(self._stage, self._fraction)
+
+    def _downloading(self) -> str:
+        return f"downloading {max(self._sizes, key=lambda name: self._sizes[name])}"
 
     def _downloaded(self, mebibytes: float) -> None:
         total = sum(self._sizes.values())
