@@ -30,6 +30,7 @@ from controller.results import (
     Variant,
     WorkloadSummary,
 )
+from controller.runtimes import choice
 from controller.runtimes.base import PreparedRunner, Runtime
 from controller.runtimes.interpreter import InterpreterRuntime
 from controller.runtimes.service import stage
@@ -40,7 +41,8 @@ from controller.store import Store
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
     """What was asked, checked and complete. ``workloads`` are Workload messages with all overrides applied;
-    ``runners`` empty: the default ones that this machine can have. ``interpreters``: runner name to Python."""
+    ``runners`` empty: the default ones that this machine can have. ``interpreters``: runner name to Python.
+    ``runtime``, ``host`` and ``limits`` as in ``runtimes.choice.Wish``."""
 
     workloads: tuple[Any, ...]
     runners: tuple[str, ...] = ()
@@ -53,6 +55,9 @@ class CompareRequest:
     data_dir: Path | None = None
     interpreters: Mapping[str, Path] = field(default_factory=dict)
     command: str = ""
+    runtime: str = choice.AUTO
+    host: str = choice.LOCAL
+    limits: Mapping[str, str] = field(default_factory=dict)
 
 
 class CampaignInterrupted(KeyboardInterrupt):
@@ -67,10 +72,11 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
     """Carries a comparison out and returns its campaign; the trials are in the store.
 
     Raises ControllerError where nothing could be compared at all, CampaignInterrupted on Ctrl-C during trials."""
-    gpu_uuid = hosts.gpu(request.gpu_index or 0).uuid if request.device == "gpu" else ""
-    specs, notes = _chosen(request, observe)
+    gpu = _gpu(request)
+    runtime, notes = _managed(request, gpu)
+    specs = _chosen(request, runtime, observe, notes)
     works, summaries = _prepare_data(request, observe, notes)
-    prepared = _prepare_runners(specs, request, observe)
+    prepared = _prepare_runners(specs, request, runtime, observe)
     cells = _cells(specs, summaries, request)
     campaign = Campaign(
         id=_new_id(),
@@ -89,7 +95,7 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
     logs.mkdir(parents=True, exist_ok=True)
     store.add_campaign(campaign)
     staged = stage()
-    settings = Settings(campaign.id, request.device, gpu_uuid, request.threads, logs, staged.digest)
+    settings = Settings(campaign.id, request.device, gpu.uuid if gpu else "", request.threads, logs, staged.digest)
     try:
         _Walk(campaign, prepared, works, settings, observe, store).run()
     except KeyboardInterrupt:
@@ -109,16 +115,35 @@ def new_seed() -> int:
 # --- what is compared --------------------------------------------------------------------------------------
 
 
-def _chosen(request: CompareRequest, observe: Observer) -> tuple[list[RunnerSpec], list[str]]:
+def _gpu(request: CompareRequest) -> hosts.Gpu | None:
+    if request.device != "gpu":
+        return None
+    if request.host != choice.LOCAL:
+        raise HostError(f"GPUs of {request.host} cannot be used yet", "run controller on that machine")
+    return hosts.gpu(request.gpu_index or 0)
+
+
+def _managed(request: CompareRequest, gpu: hosts.Gpu | None) -> tuple[Runtime, list[str]]:
+    """How runners are had that are not the user's own interpreters, and what is to be said about it."""
+    wish = choice.Wish(request.runtime, request.host, request.device, gpu, request.limits)
+    specs = runner_catalog.select((*request.runners, *_extra_interpreters(request)))
+    managed = [spec for spec in specs if spec.name not in request.interpreters]
+    docker = choice.containers(wish, managed)
+    if docker is None:
+        return VenvRuntime(), []
+    return docker, [f"containers on {docker.engine.text()}; limits: {docker.limits.text()}"]
+
+
+def _chosen(request: CompareRequest, runtime: Runtime, observe: Observer, notes: list[str]) -> list[RunnerSpec]:
     """The runners to compare. A default runner that this machine cannot have is left out with a note; one that was
     asked for by name stays, and becomes a row that says why it failed."""
     specs = runner_catalog.select((*request.runners, *_extra_interpreters(request)))
-    notes: list[str] = []
     if request.runners:
-        return specs, notes
+        return specs
     usable = []
     for spec in specs:
-        answer = _runtime(spec.name, request).availability(spec, request.device)
+        own = InterpreterRuntime(dict(request.interpreters)) if spec.name in request.interpreters else None
+        answer = (own or runtime).availability(spec, request.device)
         if answer.ok:
             usable.append(spec)
         else:
@@ -126,18 +151,12 @@ def _chosen(request: CompareRequest, observe: Observer) -> tuple[list[RunnerSpec
             observe(Note(notes[-1]))
     if not usable:
         raise HostError("this machine can have none of the default runners: " + "; ".join(notes))
-    return usable, notes
+    return usable
 
 
 def _extra_interpreters(request: CompareRequest) -> tuple[str, ...]:
     """``--interpreter NAME=...`` asks for runner NAME by itself when runners are named one by one."""
     return tuple(name for name in request.interpreters if request.runners and name not in request.runners)
-
-
-def _runtime(name: str, request: CompareRequest) -> Runtime:
-    if name in request.interpreters:
-        return InterpreterRuntime(dict(request.interpreters))
-    return VenvRuntime()
 
 
 def _prepare_data(
@@ -160,15 +179,15 @@ def _prepare_data(
 
 
 def _prepare_runners(
-    specs: Sequence[RunnerSpec], request: CompareRequest, observe: Observer
+    specs: Sequence[RunnerSpec], request: CompareRequest, runtime: Runtime, observe: Observer
 ) -> dict[str, PreparedRunner | ControllerError]:
     """Environments of all runners, several built at once. Raises the one error if not a single one stands."""
     own = [spec for spec in specs if spec.name in request.interpreters]
     managed = [spec for spec in specs if spec.name not in request.interpreters]
     prepared: dict[str, PreparedRunner | ControllerError] = {}
-    for group, runtime in ((own, InterpreterRuntime(dict(request.interpreters))), (managed, VenvRuntime())):
+    for group, way in ((own, InterpreterRuntime(dict(request.interpreters))), (managed, runtime)):
         if group:
-            prepared.update(runtime.prepare(group, request.device, observe))
+            prepared.update(way.prepare(group, request.device, observe))
     for name, result in prepared.items():
         if isinstance(result, ControllerError):
             observe(BuildProgress(name, "failed", result.line()))
@@ -183,7 +202,7 @@ def _cells(
 ) -> tuple[Cell, ...]:
     device = "cpu" if request.device == "cpu" else f"gpu:{request.gpu_index or 0}"
     return tuple(
-        Cell(spec.name, workload.name, workload.digest, variant, "local", device)
+        Cell(spec.name, workload.name, workload.digest, variant, request.host, device)
         for workload, spec, variant in itertools.product(workloads, specs, request.variants)
     )
 

@@ -110,7 +110,15 @@ def _attempt(
     request: Any, runner: PreparedRunner, work: Work, settings: Settings, watch: Watch
 ) -> tuple[Description, Outcome]:
     log = settings.logs / f"{runner.spec.name}-{request.trial_id[:8]}.log"
-    options = StartOptions(threads=settings.threads, blobs=work.blobs, log=log, gpu_uuid=settings.gpu_uuid)
+    options = StartOptions(
+        threads=settings.threads,
+        blobs=work.blobs,
+        log=log,
+        gpu_uuid=settings.gpu_uuid,
+        arrays=tuple(work.arrays.values()),
+        campaign=settings.campaign,
+        trial=request.trial_id,
+    )
     with runner.start(options) as running, RunnerClient(running.target) as client:
         try:
             description = client.describe()

@@ -29,7 +29,8 @@ _NO_LIMIT = 2**62
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """One GPU as the driver numbers it (by PCI bus). Memory in bytes; 0 where it is not told."""
+    """One GPU as the driver numbers it (by PCI bus). Memory in bytes; 0 where it is not told. ``capability`` is its
+    compute capability, such as "8.6"; empty where it is not told."""
 
     index: int
     uuid: str
@@ -37,6 +38,7 @@ class Gpu:
     pci_bus_id: str = ""
     memory_bytes: int = 0
     driver: str = ""
+    capability: str = ""
 
     def text(self) -> str:
         """For tables."""
@@ -233,7 +235,15 @@ def _nvml_gpu(pynvml: Any, index: int) -> Gpu:
         pci_bus_id=_decoded(pynvml.nvmlDeviceGetPciInfo(handle).busId),
         memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
         driver=_decoded(pynvml.nvmlSystemGetDriverVersion()),
+        capability=_capability(pynvml, handle),
     )
+
+
+def _capability(pynvml: Any, handle: Any) -> str:
+    try:
+        return "{}.{}".format(*pynvml.nvmlDeviceGetCudaComputeCapability(handle))
+    except (AttributeError, pynvml.NVMLError):  # older libraries and drivers do not tell
+        return ""
 
 
 def _decoded(value: bytes | str) -> str:

@@ -36,13 +36,15 @@ def compare(
     data_dir: options.DataFolder = None,
     interpreter: options.Interpreters = None,
     runtime: options.Runtime = RuntimeKind.auto,
+    host: options.Host = "local",
+    limit: options.Limits = None,
 ) -> None:
     """Train the same workloads on several runners and print which is how fast.
 
     Example: controller compare --device cpu --quick
     """
     kind, index = _device(device, gpu)
-    if kind == "gpu":
+    if kind == "gpu" and host == "local":
         from controller import hosts
 
         hosts.gpu(index or 0)  # a machine without one is told so before anything else happens
@@ -57,6 +59,9 @@ def compare(
         "gpu_index": index,
         "trials": trials or (QUICK_TRIALS if quick else TRIALS),
         "threads": threads or _all_cores(),
+        "runtime": runtime.value,
+        "host": host,
+        "limits": _limits(limit or []),
     }
     from controller import campaign
 
@@ -116,6 +121,14 @@ def _folder(path: Path | None) -> Path | None:
     if path is not None and not path.is_dir():
         raise UsageError(f"--data-dir {path} is not a folder", "give the folder that holds the dataset files")
     return path
+
+
+def _limits(pairs: list[str]) -> dict[str, str]:
+    if not pairs:
+        return {}
+    from controller.runtimes import limits
+
+    return limits.parse(pairs)
 
 
 def _all_cores() -> int:

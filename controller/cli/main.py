@@ -12,7 +12,11 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import controller
+from controller.cli.build import build
+from controller.cli.clean import clean
 from controller.cli.compare import compare
+from controller.cli.doctor import doctor
+from controller.cli.images import app as images
 from controller.cli.runners import runners
 from controller.cli.workloads import workloads
 from controller.errors import ControllerError
@@ -31,6 +35,10 @@ app = typer.Typer(
 app.command()(compare)
 app.command()(runners)
 app.command()(workloads)
+app.command()(build)
+app.add_typer(images, name="images")
+app.command()(clean)
+app.command()(doctor)
 
 
 def _show_version(wanted: bool) -> None:

@@ -29,6 +29,7 @@ class RuntimeKind(StrEnum):
     """How runners are had. ``auto`` takes what this machine can do."""
 
     auto = "auto"
+    docker = "docker"
     venv = "venv"
 
 
@@ -86,4 +87,22 @@ Interpreters = Annotated[
         "--interpreter", metavar="NAME=PYTHON", help="Take your own Python for runner NAME, as it is; repeatable."
     ),
 ]
-Runtime = Annotated[RuntimeKind, typer.Option(help="How runners are had; auto takes what this machine can do.")]
+Runtime = Annotated[
+    RuntimeKind,
+    typer.Option(
+        help="How runners are had. auto: containers where a Docker engine answers and the device is a GPU or every "
+        "runner has an image; else environments."
+    ),
+]
+Host = Annotated[
+    str,
+    typer.Option(metavar="local|docker:CONTEXT", help="Where runners run: this machine, or the engine of a context."),
+]
+Limits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--limit",
+        metavar="NAME=VALUE",
+        help="What every container may take, such as memory=8g, cpus=2, cpuset=0-3 or shm=2g; repeatable.",
+    ),
+]

@@ -1,7 +1,6 @@
 """Base images: taken from the engine, pulled from a registry, or made on this machine where none can be reached."""
 
 import hashlib
-import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -87,7 +86,9 @@ def _pull(engine: Engine, name: str, python: str, slots: Slots, report: Report) 
 def _pull_error(error: Exception | str, name: str, python: str) -> HostError:
     remedy = "make it on this machine: controller build --base offline"
     if is_network(error):
-        return HostError(f"base image {name} could not be pulled, the registry cannot be reached ({said(error)})", remedy)
+        return HostError(
+            f"base image {name} could not be pulled, the registry cannot be reached ({said(error)})", remedy
+        )
     text = said(error).lower()
     if any(word in text for word in ("not found", "manifest unknown", "denied", "toomanyrequests")):
         return HostError(f"base image {name} could not be pulled ({said(error)})", remedy)
@@ -110,54 +111,51 @@ def _make(engine: Engine, python: str, slots: Slots, report: Report) -> None:
 
 def _archive(python: str, slots: Slots, report: Report) -> Path:
     """The base as an archive in the cache; made when it is not there."""
+    folder = paths.cache_folder() / "bases"
+    log = paths.cache_folder() / "logs" / f"base-{python}.log"
+    log.unlink(missing_ok=True)
+    command = Command(log, folder, slots.cancel)
+    interpreter = Pythons(paths.cache_folder()).get(python, command)
     script = docker_folder() / "base" / "make_base.py"
-    prefix = _python(python)
     pip = _pip_configuration(pip_options())
-    certificates = sorted(_CERTIFICATES.glob("*.crt")) if _CERTIFICATES.is_dir() else []
-    parts = [script.read_bytes(), str(prefix).encode(), pip.encode(), *(path.read_bytes() for path in certificates)]
-    key = hashlib.sha256(json.dumps([hashlib.sha256(part).hexdigest() for part in parts]).encode()).hexdigest()
-    archive = paths.cache_folder() / "bases" / f"python-{python}-{key[:12]}.tar"
-    if archive.is_file():
-        return archive
-    report(f"making the base image from Debian's archive and {prefix}", 0.02)
-    archive.parent.mkdir(parents=True, exist_ok=True)
-    settings = archive.with_suffix(".pip.conf")
-    settings.write_text(pip, encoding="utf-8")
-    arguments = [sys.executable, str(script), "--python", str(prefix), "--output", str(archive)]
-    arguments += ["--pip-conf", str(settings)]
-    if certificates:
-        arguments += ["--certificates", str(_CERTIFICATES)]
-    _run(arguments, archive, slots)
-    settings.unlink(missing_ok=True)
+    parts = [
+        script.read_bytes(),
+        str(interpreter).encode(),
+        pip.encode(),
+        *(file.read_bytes() for file in _authorities()),
+    ]
+    key = hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+    archive = folder / f"python-{python}-{key[:12]}.tar"
+    if not archive.is_file():
+        report(f"making the base image from Debian's archive and {interpreter.path}", 0.02)
+        settings = folder / f"pip-{key[:12]}.conf"
+        settings.write_text(pip, encoding="utf-8")
+        arguments = [sys.executable, str(script), "--python", str(interpreter.path), "--output", str(archive)]
+        arguments += ["--pip-conf", str(settings)]
+        arguments += ["--certificates", str(_CERTIFICATES)] if _authorities() else []
+        _run(command, arguments)
+        settings.unlink()
     return archive
 
 
-def _run(arguments: list[str], archive: Path, slots: Slots) -> None:
-    log = paths.cache_folder() / "logs" / f"base-{archive.stem}.log"
-    log.unlink(missing_ok=True)
-    code, output = Command(log, archive.parent, slots.cancel).run(arguments, clean_environment())
+def _run(command: Command, arguments: list[str]) -> None:
+    code, output = command.run(arguments, clean_environment())
     if code != 0:
         lines = [line for line in output.splitlines() if line.strip()]
-        cause = next((line for line in reversed(lines) if line.startswith(("make_base.py:", "E:"))), lines[-1] if lines else "")
-        message = f"the base image could not be made: {cause.strip() or 'it printed nothing'}"
-        raise BuildError(message, f"see {log}", "\n".join(lines[-12:]))
+        causes = [line for line in lines if line.startswith(("make_base.py:", "E:"))] or lines or ["it printed nothing"]
+        message = f"the base image could not be made: {causes[-1].strip()}"
+        raise BuildError(message, f"see {command.log}", "\n".join(lines[-12:]))
 
 
-def _python(minor: str) -> Path:
-    interpreter = Pythons(paths.cache_folder()).get(minor)
-    prefix = interpreter.prefix
-    if prefix == Path("/usr"):
-        raise HostError(
-            f"the base image needs a Python {minor} that can be moved, and only the system's own was found",
-            f"run: uv python install {minor}",
-        )
-    return prefix
+def _authorities() -> list[Path]:
+    """Certificate authorities that this machine's administrator added: the package index may need them."""
+    return sorted(_CERTIFICATES.glob("*.crt")) if _CERTIFICATES.is_dir() else []
 
 
 def _pip_configuration(options: dict[str, str]) -> str:
     """What pip in the image has to know of this machine's: where packages come from. Folders of this machine are not
     there, and an address with a password in it must not become part of an image."""
-    kept = {"cert": _TRUSTED} if any(_CERTIFICATES.glob("*.crt")) else {}
+    kept = {"cert": _TRUSTED} if _authorities() else {}
     for name in ("index-url", "extra-index-url", "trusted-host"):
         words = [word for word in options.get(name, "").split() if not word.startswith("file:") and "@" not in word]
         if words:

@@ -49,8 +49,7 @@ class ImagePlan:
 
     @property
     def reference(self) -> str:
-        """Name of the image, such as "trainyard/pytorch-1.9.1:cpu"."""
-        return f"{REPOSITORY}/{self.spec.name}:{self.flavour}"
+        return reference(self.spec.name, self.flavour)
 
     @property
     def base(self) -> str:
@@ -84,6 +83,11 @@ class ImagePlan:
         }
 
 
+def reference(runner: str, flavour: str) -> str:
+    """Name of a runner's image, such as "trainyard/pytorch-1.9.1:cpu"."""
+    return f"{REPOSITORY}/{runner}:{flavour}"
+
+
 def base_name(python: str) -> str:
     """The public image of that Python; the offline one carries the same name."""
     return f"python:{python}-slim-{DISTRIBUTION}"
@@ -111,9 +115,7 @@ def plan(spec: RunnerSpec, flavour: str, staged: Staged) -> ImagePlan:
         "debian": spec.debian_packages,
         "indexes": spec.indexes,
         "environment": spec.environment,
-        "files": {
-            name: _digest(folder / name) for name in ("Dockerfile", "entrypoint.sh", "variables.sh")
-        },
+        "files": {name: _digest(folder / name) for name in ("Dockerfile", "entrypoint.sh", "variables.sh")},
         "locks": [_digest(path) for path in (lock, cuda_lock, pip_lock)],
         "prepare": {name: _digest(staged.folder / name) for name in prepare},
     }

@@ -60,7 +60,7 @@ class Request:
 
 
 def arguments(request: Request) -> dict[str, Any]:
-    """For ``client.containers.create``: everything that protects the machine from what runs inside, and equal limits."""
+    """For ``client.containers.create``: all that protects the machine from what runs inside, and equal limits."""
     limits, place = request.limits, request.place
     found: dict[str, Any] = {
         "image": request.image,

@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from controller import paths
+from controller import paths, preflight
 from controller.catalog.runners import RunnerSpec
 from controller.errors import ControllerError, HostError, RunnerError, UsageError
 from controller.events import BuildProgress, Observer
+from controller.hosts import Gpu
 from controller.images import bases, building
 from controller.images.recipes import ImagePlan, plan
 from controller.images.states import ImageState, engine_errors, look
@@ -23,7 +24,7 @@ from controller.runtimes.base import Availability, PreparedRunner, StartOptions
 from controller.runtimes.containers import FOLDER_LABEL, Place, Request
 from controller.runtimes.engine import Engine
 from controller.runtimes.engine_errors import translated
-from controller.runtimes.health import wait_until_serving
+from controller.runtimes.health import facts, wait_until_serving
 from controller.runtimes.limits import Limits
 from controller.runtimes.trees import describe_exit
 
@@ -34,13 +35,22 @@ _TAIL_LINES = 20
 
 
 class DockerRuntime:
-    """See ``base.Runtime``. ``limits`` hold for every container; ``policy`` is where base images come from."""
+    """See ``base.Runtime``. ``limits`` hold for every container; ``gpu`` is the one that will be trained on;
+    ``policy`` is where base images come from."""
 
     name = NAME
 
-    def __init__(self, engine: Engine, limits: Limits, policy: str = bases.AUTO, cache: Path | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        limits: Limits,
+        gpu: Gpu | None = None,
+        policy: str = bases.AUTO,
+        cache: Path | None = None,
+    ) -> None:
         self._engine = engine
         self._limits = limits
+        self._gpu = gpu
         self._policy = policy
         self._cache = cache or paths.cache_folder()
 
@@ -60,6 +70,10 @@ class DockerRuntime:
             spec.lock(device)
         except UsageError as error:
             return Availability(False, error.message, error.hint)
+        if device == "gpu" and self._gpu is not None:
+            for check in preflight.gpu_checks(spec, self._gpu):
+                if check.state == preflight.FAILED:
+                    return Availability(False, check.text, check.remedy)
         return Availability(True)
 
     def states(self, specs: Sequence[RunnerSpec], device: str) -> list[ImageState]:
@@ -77,10 +91,11 @@ class DockerRuntime:
         results: dict[str, PreparedRunner | ControllerError] = {}
         plans: dict[str, ImagePlan] = {}
         for spec in specs:
-            try:
+            answer = self.availability(spec, device)
+            if answer.ok:
                 plans[spec.name] = plan(spec, device, staged)
-            except UsageError as error:
-                results[spec.name] = error
+            else:
+                results[spec.name] = HostError(f"{spec.name}: {answer.reason}", answer.remedy)
         results |= self._build(plans, observe)
         for name, item in plans.items():
             if name not in results:
@@ -120,7 +135,9 @@ class ContainerRunner:
             return self._start(options, options.blobs)
         from controller.runtimes import remote_blobs
 
-        volume = remote_blobs.bring(self.engine, options, lambda place, read_only: self._open(options, place, read_only))
+        volume = remote_blobs.bring(
+            self.engine, options, lambda place, read_only: self._open(options, place, read_only)
+        )
         return self._start(options, volume)
 
     def _start(self, options: StartOptions, blobs: Path | str) -> "RunningContainer":
@@ -165,7 +182,8 @@ def _open_to_others(folder: Path) -> None:
         try:
             folder.chmod(mode | 0o055)
         except OSError as error:
-            raise HostError(f"{folder} cannot be read by a container's user: {error}", f"chmod o+rx {folder}") from error
+            message = f"{folder} cannot be read by a container's user: {error}"
+            raise RunnerError(message, f"chmod o+rx {folder}", "BLOBS_UNREADABLE") from error
 
 
 class RunningContainer:
@@ -234,10 +252,7 @@ class RunningContainer:
 
     def prove(self, expected: Mapping[str, str]) -> None:
         """Asks the service what it finds around itself. Raises RunnerError for a protection or limit that is not so."""
-        from controller.client import RunnerClient
-
-        with RunnerClient(self._target) as client:
-            wrong = containers.unmet(expected, client.describe().facts)
+        wrong = containers.unmet(expected, facts(self._target))
         if wrong:
             message = f"{self._runner}: the engine did not do what was asked: inside the container {wrong}"
             raise RunnerError(message, "docker info shows what this engine cannot do", "UNPROTECTED")
@@ -264,7 +279,8 @@ class RunningContainer:
                 reaping.remove(self._engine, self._identifier)
             raise
         except engine_errors() as error:
-            raise translated(error, f"removing the container of {self._runner}") from error
+            known = translated(error, f"removing the container of {self._runner}")
+            raise RunnerError(known.message, known.hint, "ENGINE_LOST") from error
         finally:
             if self._relay is not None:
                 self._relay.close()

@@ -1,4 +1,4 @@
-"""A container engine that answers: its client, what it told about itself, and whether it shares this machine's files."""
+"""A container engine that answers: its client, what it tells of itself, and whether it shares our files."""
 
 import platform
 from dataclasses import dataclass

@@ -102,8 +102,12 @@ def _applied(start: Limits, asked: dict[str, str]) -> Limits:
             start = replace(start, cpuset=_cpuset(value))
         elif name == "pids":
             start = replace(start, pids=int(_positive(name, value)))
+        elif name == "memory":
+            start = replace(start, memory=_size(name, value))
+        elif name == "shm":
+            start = replace(start, shm=_size(name, value))
         else:
-            start = replace(start, **{name: _size(name, value)})
+            start = replace(start, tmp=_size(name, value))
     return start
 
 

@@ -15,11 +15,9 @@ from controller.catalog.runners import RunnerSpec
 from controller.errors import RunnerError
 from controller.results import Environment, Failure
 from controller.runtimes.base import StartOptions
+from controller.runtimes.health import wait_until_serving
 from controller.runtimes.packages import clean_environment
 from controller.runtimes.trees import Tree, tail
-
-CHANNEL_OPTIONS = (("grpc.enable_http_proxy", 0),)
-"""A loopback address must be reached directly, whatever proxy this user's variables name."""
 
 OVERLAY_VARIABLE = "TRAINYARD_OVERLAY"
 """A folder that the server and its training process append to the module path."""
@@ -136,20 +134,7 @@ class ServerProcess:
             self._check(deadline, seconds)
             with contextlib.suppress(OSError):
                 self._target = (self._folder / "address").read_text(encoding="utf-8").strip()
-        self._wait_for_health(deadline, seconds)
-
-    def _wait_for_health(self, deadline: float, seconds: float) -> None:
-        import grpc
-        from grpc_health.v1 import health_pb2, health_pb2_grpc
-
-        with grpc.insecure_channel(self._target, options=CHANNEL_OPTIONS) as channel:
-            health = health_pb2_grpc.HealthStub(channel)
-            while True:
-                with contextlib.suppress(grpc.RpcError):
-                    response = health.Check(health_pb2.HealthCheckRequest(), timeout=2.0)
-                    if response.status == health_pb2.HealthCheckResponse.SERVING:
-                        return
-                self._check(deadline, seconds)
+        wait_until_serving(self._target, lambda: self._check(deadline, seconds))
 
     def _check(self, deadline: float, seconds: float) -> None:
         """Waits one poll, and raises when there is nothing left to wait for."""

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes a base image without any registry: Debian's archive (mmdebstrap) and a CPython that is on this machine.
 
-    python3 docker/base/make_base.py --python ~/.pyenv/versions/3.9.18 -o base.tar && docker load -i base.tar
+    python3 docker/base/make_base.py --python ~/.pyenv/versions/3.9.18/bin/python -o base.tar && docker load -i base.tar
 
 The result stands for ``python:X.Y-slim-bookworm`` and carries its name. It has one layer and no time of making in it:
 the same Debian packages and the same CPython give the same image id, which can be pinned. Needs mmdebstrap, GNU tar
@@ -49,8 +49,7 @@ def main() -> None:
     options = _options()
     if shutil.which("mmdebstrap") is None:
         _fail("mmdebstrap is not on PATH: apt-get install mmdebstrap")
-    prefix = options.python.resolve()
-    version = _version(prefix)
+    prefix, version = _interpreter(options.python)
     tag = options.tag or f"python:{version.rpartition('.')[0]}-slim-{SUITE}"
     with tempfile.TemporaryDirectory(prefix="trainyard-base-") as name:
         folder = Path(name)
@@ -59,12 +58,12 @@ def main() -> None:
         _tar(folder / "python", folder / "python.tar")
         _debootstrap(folder, options.mirror)
         _write_archive(folder / "rootfs.tar", version, tag, options.output)
-    print(f"{tag} written to {options.output}", flush=True)
+    sys.stdout.write(f"{tag} written to {options.output}\n")
 
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=str(__doc__).split("\n", maxsplit=1)[0])
-    parser.add_argument("--python", type=Path, required=True, metavar="PREFIX", help="a CPython's folder, with bin/")
+    parser.add_argument("--python", type=Path, required=True, metavar="PROGRAM", help="a CPython, as of pyenv or uv")
     parser.add_argument("--output", "-o", type=Path, required=True, metavar="FILE", help="archive for docker load")
     parser.add_argument("--tag", help="name of the image (default: that of the public one)")
     parser.add_argument("--mirror", default="", help="Debian archive, such as a snapshot (default: deb.debian.org)")
@@ -85,18 +84,19 @@ def _fail(message: str) -> NoReturn:
 # --- CPython ---------------------------------------------------------------------------------------------------
 
 
-def _version(prefix: Path) -> str:
-    """Such as "3.9.18"; the program must be a CPython of exactly this prefix."""
-    program = prefix / "bin" / "python3"
-    code = "import platform, sys; print(platform.python_implementation(), sys.prefix, platform.python_version())"
+def _interpreter(program: Path) -> tuple[Path, str]:
+    """Folder and version, such as "3.9.18", of the CPython that a program is, or that its environment is made from."""
+    code = "import platform, sys; print(platform.python_implementation(), sys.base_prefix, platform.python_version())"
     try:
         done = subprocess.run([str(program), "-I", "-c", code], capture_output=True, text=True, check=True)
-        implementation, found, version = done.stdout.split()
+        implementation, folder, version = done.stdout.split()
     except (OSError, subprocess.CalledProcessError, ValueError):
-        _fail(f"{program} does not run")
-    if implementation != "CPython" or Path(found).resolve() != prefix:
-        _fail(f"{program} is no CPython of its own: a virtual environment cannot be moved, give the one it is made from")
-    return version
+        _fail(f"{program} is no Python program that runs")
+    if implementation != "CPython":
+        _fail(f"{program} is no CPython")
+    if Path(folder) == Path("/usr"):
+        _fail(f"{program} is the system's own Python, which cannot be moved: take one of pyenv or uv")
+    return Path(folder).resolve(), version
 
 
 def _collect(prefix: Path, root: Path) -> None:
@@ -128,13 +128,14 @@ def _relocate(target: Path, prefix: str) -> None:
 
 
 def _strip(target: Path) -> None:
-    if shutil.which("strip") is None:
+    strip = shutil.which("strip")
+    if strip is None:
         return
     found = [path for path in target.rglob("*.so*") if path.is_file() and not path.is_symlink()]
-    found += [path for path in target.glob("bin/python3.*") if b"\x7fELF" == path.read_bytes()[:4]]
+    found += [path for path in target.glob("bin/python3.*") if path.read_bytes()[:4] == b"\x7fELF"]
     for path in found:
         path.chmod(0o755)
-    subprocess.run(["strip", "--strip-unneeded", *map(str, found)], check=False)
+    subprocess.run([strip, "--strip-unneeded", *map(str, found)], check=False)
 
 
 def _settings(options: argparse.Namespace, root: Path) -> None:

@@ -8,13 +8,14 @@ import os
 import select
 import socket
 import sys
+import time
 
 _CHUNK = 1 << 18
+_WAIT_SECONDS = 60.0
 
 
 def main():
-    connection = socket.socket(socket.AF_UNIX)
-    connection.connect(sys.argv[1])
+    connection = _connected(sys.argv[1])
     sources = [0, connection]
     while sources:
         for source in select.select(sources, [], [])[0]:
@@ -29,6 +30,21 @@ def main():
             else:
                 return 0
     return 0
+
+
+def _connected(path):
+    """The runner may still be starting: its socket is waited for."""
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:
+        connection = socket.socket(socket.AF_UNIX)
+        try:
+            connection.connect(path)
+            return connection
+        except OSError:
+            connection.close()
+            if time.monotonic() > deadline:
+                raise
+        time.sleep(0.05)
 
 
 def _write(data):
