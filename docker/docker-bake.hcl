@@ -1,0 +1,146 @@
+# Written by `python -m controller.images.bake` from runners/*/runner.toml: change those, not this.
+# All runners' images with BuildKit, from the repository's root:
+#
+#     docker buildx bake -f docker/docker-bake.hcl                    # the default runners, for CPUs
+#     docker buildx bake -f docker/docker-bake.hcl pytorch-1_11_0-gpu
+#
+# `controller compare` makes its own images (`controller build`): it measures none whose labels do not say what the
+# image was made from.
+
+target "runner" {
+  context    = "."
+  dockerfile = "docker/Dockerfile"
+}
+
+group "default" {
+  targets = ["jittor-1_3_1-cpu", "pytorch-1_9_1-cpu", "pytorch-1_11_0-cpu"]
+}
+
+target "jittor-1_3_1-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/jittor-1.3.1:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.10-slim-bookworm",
+    "DEBIAN_PACKAGES" = "g++",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/jittor/locks/1.3.1.63-cpu-py310.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "VARIABLES" = "JITTOR_HOME=/opt/environment/jittor\ncache_name=default\ncc_flags='-include \"/opt/environment/jittor/std.h\"'\nnvcc_path=''\ngdb_path=''\nmpicc_path=''\ndebug=0\nuse_mkl=1\nuse_mpi=0\nuse_nccl=0\nlog_silent=1\nOMP_WAIT_POLICY=passive",
+    "PREPARE" = "runners.jittor.prepare",
+    "PREPARE_SOURCE" = ".",
+    "ADAPTER" = "runners.jittor.adapter",
+    "RUNNER" = "jittor-1.3.1",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "pytorch-1_9_1-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/pytorch-1.9.1:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/pytorch/locks/1.9.1-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.pytorch.adapter",
+    "RUNNER" = "pytorch-1.9.1",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "pytorch-1_9_1-gpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/pytorch-1.9.1:gpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/pytorch/locks/1.9.1-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.pytorch.adapter",
+    "RUNNER" = "pytorch-1.9.1",
+    "FLAVOUR" = "gpu"
+  }
+}
+
+target "pytorch-1_11_0-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/pytorch-1.11.0:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/pytorch/locks/1.11.0-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.pytorch.adapter",
+    "RUNNER" = "pytorch-1.11.0",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "pytorch-1_11_0-gpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/pytorch-1.11.0:gpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/pytorch/locks/1.11.0-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.pytorch.adapter",
+    "RUNNER" = "pytorch-1.11.0",
+    "FLAVOUR" = "gpu"
+  }
+}
+
+target "pytorch-2_13_0-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/pytorch-2.13.0:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.11-slim-bookworm",
+    "DEBIAN_PACKAGES" = "g++ python3-dev",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/pytorch/locks/2.13.0-cpu-py311.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "INDEXES" = "https://download.pytorch.org/whl/cpu",
+    "VARIABLES" = "TORCHINDUCTOR_CACHE_DIR=/opt/environment/cache/inductor",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.pytorch.adapter",
+    "RUNNER" = "pytorch-2.13.0",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "pytorch-2_13_0-gpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/pytorch-2.13.0:gpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.11-slim-bookworm",
+    "DEBIAN_PACKAGES" = "g++ python3-dev",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/pytorch/locks/2.13.0-gpu-py311.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "INDEXES" = "https://download.pytorch.org/whl/cpu",
+    "VARIABLES" = "TORCHINDUCTOR_CACHE_DIR=/opt/environment/cache/inductor",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.pytorch.adapter",
+    "RUNNER" = "pytorch-2.13.0",
+    "FLAVOUR" = "gpu"
+  }
+}
+
+target "reference-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/reference:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.11-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/reference/locks/1.0.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.reference.adapter",
+    "RUNNER" = "reference",
+    "FLAVOUR" = "cpu"
+  }
+}
