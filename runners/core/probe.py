@@ -7,16 +7,20 @@ from trainyard.v1 import runner_pb2
 from runners.core import datasets
 from runners.core.batches import order
 from runners.core.failures import Refused
-from runners.core.initial import initial_weights, weights_digest
+from runners.core.initial import initial_weights, random_state, weights_digest
 from runners.core.trial import device_message, open_device
 
 MAX_STEPS = 1000
+MAX_PERTURBATION = 0.1
 
 
 def run(adapter, request, model, blobs):
     """Trains ``request.steps`` steps with dropout off from the shared weights; returns a ProbeResponse."""
     if not 1 <= request.steps <= MAX_STEPS:
         raise Refused("INVALID_ARGUMENT", "steps", "steps {} is not between 1 and {}".format(request.steps, MAX_STEPS))
+    if not 0 <= request.perturbation <= MAX_PERTURBATION:
+        raise Refused("INVALID_ARGUMENT", "perturbation", "perturbation {} is not between 0 and {}".format(
+            request.perturbation, MAX_PERTURBATION))
     open_device(adapter, request.execution)
     arrays = datasets.load(blobs, request.arrays, model)
     model = graph.parse(graph.without_dropout(model.workload))
@@ -24,6 +28,8 @@ def run(adapter, request, model, blobs):
     response = runner_pb2.ProbeResponse(
         workload_digest=graph.digest(request.workload), data_digest=datasets.data_digest(request.arrays),
         weights_digest=weights_digest(model, initial), parameter_count=model.parameter_count)
+    if request.perturbation:
+        initial = perturbed(model, initial, request.perturbation)
     batches = first_batches(model, arrays, request.steps)
     gradients = _inspect(adapter, model, initial, batches[0], response, request.detail)
     adapter.build(model, initial)
@@ -47,6 +53,18 @@ def first_batches(model, arrays, count):
                 break
         epoch += 1
     return batches
+
+
+def perturbed(model, initial, share):
+    """The parameters times (1 + share) or (1 - share), by a draw from (seed, layer, parameter); state as it is."""
+    moved = {layer: dict(arrays) for layer, arrays in initial.items()}
+    for node in model.nodes:
+        for name, shape in node.parameters.items():
+            random = random_state(int(model.workload.seed), "perturbation", node.name, name)
+            signs = random.uniform(-1, 1, shape) < 0
+            factors = np.where(signs, 1 - share, 1 + share)
+            moved[node.name][name] = (initial[node.name][name] * factors).astype(np.float32)
+    return moved
 
 
 def _inspect(adapter, model, initial, batch, response, detail):
