@@ -7,10 +7,10 @@ axes in which Jittor keeps it.
 import jittor as jt
 import numpy as np
 from jittor import nn
-
-from runners.jittor import recurrent
 from trainyard.graph import INPUT, same_padding
 from trainyard.v1 import workload_pb2
+
+from runners.jittor import recurrent
 
 # Jittor's axes, as positions of the logical ones.
 DENSE = (1, 0)

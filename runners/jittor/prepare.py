@@ -18,6 +18,8 @@ import sys
 import sysconfig
 import tarfile
 
+from runners.jittor import warm
+
 ONEDNN = "dnnl_lnx_2.2.0_cpu_gomp"
 
 # Nearly half the time of compiling a file of Jittor is spent on these headers: they are compiled once, and the
@@ -31,6 +33,9 @@ HEADERS = ("algorithm", "chrono", "cmath", "cstring", "fstream", "functional", "
 FLAGS = ["-std=c++14", "-fPIC", "-march=native"]
 CORE_FLAGS = ["-O2"]
 KERNEL_FLAGS = ["-fopenmp", "-Ofast", "-g"]
+
+# Object files and kernels that are compiled, about: for the progress bar alone.
+FILES = 240
 
 # What changes in the installed jittor_utils: where its cache lies, nothing that is compiled or run. The cache must
 # outlive a change of the host's name or kernel (an image has neither), and must not become the user's default.
@@ -53,13 +58,10 @@ def main():
     _place_config()
     _patch()
     _unpack_onednn(home)
+    _progress(0.0)
     _precompile(home, compiler)
-    from runners.jittor import warm
-    print("compiling Jittor (a few minutes of CPU time)", flush=True)
-    cache = warm.compile_core()
-    print("compiling kernels", flush=True)
-    warm.compile_kernels()
-    _delete_dumps(cache)
+    _compile(home)
+    _clean(home)
 
 
 def _home():
@@ -146,9 +148,34 @@ def _precompile(home, compiler):
         raise Problem("{} cannot compile C++: see the lines above".format(compiler))
 
 
-def _delete_dumps(cache):
-    """Jittor keeps the assembly of each kernel: several times the size of the rest, and never read again."""
-    for path in glob.glob(os.path.join(glob.escape(cache), "jit", "*.s")):
+def _compile(home):
+    """Compiles core and kernels in a process of its own, for Jittor may end the one that imports it."""
+    process = subprocess.Popen([sys.executable, "-m", warm.__name__])
+    while True:
+        try:
+            code = process.wait(1)
+            break
+        except subprocess.TimeoutExpired:
+            done = len(_files(home, "obj_files", "*.o")) + len(_files(home, "jit", "*.so"))
+            _progress(min(done / FILES, 1.0))
+    if code != 0 or not _files(home, "jit", "*.so"):
+        raise Problem("Jittor could not be compiled (status {}): see the lines above".format(code))
+
+
+def _progress(fraction):
+    sys.stdout.write("progress {:.3f} compiling Jittor\n".format(fraction))
+    sys.stdout.flush()
+
+
+def _files(home, folder, pattern):
+    """Paths in a folder of Jittor's cache."""
+    return glob.glob(os.path.join(glob.escape(home), ".cache", "jittor", "jt*", "**", folder, pattern), recursive=True)
+
+
+def _clean(home):
+    """Jittor keeps the assembly of each kernel: several times the size of the rest, and never read again. Nor is
+    the header for the core."""
+    for path in _files(home, "jit", "*.s") + [os.path.join(home, "std.h.gch", "core")]:
         os.remove(path)
 
 

@@ -2,7 +2,6 @@
 
 import jittor as jt
 from jittor import nn
-
 from trainyard.v1 import workload_pb2
 
 

@@ -1,26 +1,26 @@
-"""Compiles what most workloads need, by training: for ``prepare`` only."""
+"""Compiles what most workloads need, by training: for ``prepare`` only.
+
+    python -m runners.jittor.warm
+"""
+
+import sys
 
 import numpy as np
+from trainyard import graph
+from trainyard.v1 import runner_pb2, workload_pb2
 
 from runners.core.batches import Source
 from runners.core.initial import initial_weights
-from trainyard import graph
-from trainyard.v1 import runner_pb2, workload_pb2
 
 STEPS = 3
 PADDING = {"valid": workload_pb2.PADDING_VALID, "same": workload_pb2.PADDING_SAME}
 
 
-def compile_core():
-    """Imports Jittor, which compiles it; returns the folder of its cache."""
+def main():
+    """Imports Jittor, which compiles it, then trains and evaluates a perceptron and a small convolutional network."""
     import jittor
     if jittor.compile_extern.mkl_ops is None:
-        raise RuntimeError("Jittor did not take oneDNN: see the lines above")
-    return jittor.flags.cache_path
-
-
-def compile_kernels():
-    """Trains and evaluates a perceptron and a small convolutional network."""
+        sys.exit("Jittor did not take oneDNN: see the lines above")
     for layers in (_perceptron(), _convolutional()):
         for pipeline in ("native", "memory"):
             _train(layers, pipeline)
@@ -92,3 +92,7 @@ def _convolutional():
             _layer("f", "r4", flatten=workload_pb2.Flatten()), _layer("d1", "f", dense=_dense(16)),
             _layer("r5", "d1", relu=relu),
             _layer("o", "r5", dropout=workload_pb2.Dropout(rate=0.5)), _layer("d2", "o", dense=_dense(10))]
+
+
+if __name__ == "__main__":
+    main()
