@@ -13,7 +13,7 @@ target "runner" {
 }
 
 group "default" {
-  targets = ["jittor-1_3_1-cpu", "pytorch-1_9_1-cpu", "pytorch-1_11_0-cpu"]
+  targets = ["jittor-1_3_1-cpu", "pytorch-1_9_1-cpu", "pytorch-1_11_0-cpu", "tensorflow-2_6_0-cpu"]
 }
 
 target "jittor-1_3_1-cpu" {
@@ -142,5 +142,69 @@ target "reference-cpu" {
     "ADAPTER" = "runners.reference.adapter",
     "RUNNER" = "reference",
     "FLAVOUR" = "cpu"
+  }
+}
+
+target "tensorflow-2_6_0-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/tensorflow-2.6.0:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/tensorflow/locks/2.6.0-cpu-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "VARIABLES" = "TF_CPP_MIN_LOG_LEVEL=2\nTF_ENABLE_ONEDNN_OPTS=0",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.tensorflow.adapter",
+    "RUNNER" = "tensorflow-2.6.0",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "tensorflow-2_6_0-gpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/tensorflow-2.6.0:gpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/tensorflow/locks/2.6.0-gpu-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/tensorflow-11.2.txt",
+    "VARIABLES" = "TF_CPP_MIN_LOG_LEVEL=2\nTF_ENABLE_ONEDNN_OPTS=0",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.tensorflow.adapter",
+    "RUNNER" = "tensorflow-2.6.0",
+    "FLAVOUR" = "gpu"
+  }
+}
+
+target "tensorflow-2_6_3-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/tensorflow-2.6.3:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/tensorflow/locks/2.6.3-cpu-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "VARIABLES" = "TF_CPP_MIN_LOG_LEVEL=2\nTF_ENABLE_ONEDNN_OPTS=0",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.tensorflow.adapter",
+    "RUNNER" = "tensorflow-2.6.3",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "tensorflow-2_6_3-gpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/tensorflow-2.6.3:gpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.9-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip.txt",
+    "LOCK" = "runners/tensorflow/locks/2.6.3-gpu-py39.txt",
+    "CUDA_LOCK" = "docker/cuda/tensorflow-11.2.txt",
+    "VARIABLES" = "TF_CPP_MIN_LOG_LEVEL=2\nTF_ENABLE_ONEDNN_OPTS=0",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.tensorflow.adapter",
+    "RUNNER" = "tensorflow-2.6.3",
+    "FLAVOUR" = "gpu"
   }
 }

@@ -91,7 +91,7 @@ def _remove_folder(name: str) -> None:
 def temporary_places() -> Iterator[Path]:
     """Where folders for sockets are made: the path of a Unix socket has at most 107 bytes."""
     usual = Path(tempfile.gettempdir())
-    if len(os.fsencode(str(usual))) <= 50:
+    if len(os.fsencode(str(usual))) <= 60:
         yield usual
     yield Path("/tmp")  # noqa: S108
 
