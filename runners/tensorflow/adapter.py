@@ -17,14 +17,16 @@ class TensorFlowAdapter(Adapter):
     """See ``runners.core.adapter``."""
 
     def describe(self):
-        cuda = tf.test.is_built_with_cuda()
-        build = tf.sysconfig.get_build_info()
-        return Description(
-            "TensorFlow", {"tensorflow": tf.__version__, "keras": tf.keras.__version__, "numpy": np.__version__},
-            LAYERS, tuple(LOSSES), OPTIMIZERS,
-            {"jit": ("false", "true"), "layout": ("default", "nhwc") + (("nchw",) if cuda else ()),
-             "precision": ("float32",) + (("tf32",) if cuda else ()), "pipeline": ("native", "memory")},
-            build.get("cuda_compute_capabilities", ()) if cuda else ())
+        build, cuda = tf.sysconfig.get_build_info(), tf.test.is_built_with_cuda()
+        variants = {
+            "jit": ("false", "true") if tf.test.is_built_with_xla() else ("false",),
+            "layout": ("default", "nhwc", "nchw") if cuda else ("default", "nhwc"),
+            "precision": ("float32", "tf32") if cuda else ("float32",),
+            "pipeline": ("native", "memory"),
+        }
+        versions = {"tensorflow": tf.__version__, "keras": tf.keras.__version__, "numpy": np.__version__}
+        return Description("TensorFlow", versions, LAYERS, tuple(LOSSES), OPTIMIZERS, variants,
+                           build.get("cuda_compute_capabilities", ()))
 
     def devices(self):
         return devices.visible()
@@ -50,7 +52,7 @@ class TensorFlowAdapter(Adapter):
         tf.random.set_seed(model.workload.seed)
         with tf.device(self._device):
             self._network = network = Network(model, initial, variant.layout == "nchw")
-            optimizer = Optimizer(model.workload.optimizer, network.trainable, variant.jit)
+            optimizer = Optimizer(model.workload.optimizer, network.trainable)
         loss_of = LOSSES[model.workload.loss]
 
         def train(x, y):
@@ -128,7 +130,9 @@ class TensorFlowAdapter(Adapter):
                  "autotune": os.environ["TF_CUDNN_USE_AUTOTUNE"] == "1",
                  "onednn": os.environ.get("TF_ENABLE_ONEDNN_OPTS", "0") == "1"}
         for gpu in tf.config.get_visible_devices("GPU"):
+            build = tf.sysconfig.get_build_info()
             facts["memory_growth"] = tf.config.experimental.get_memory_growth(gpu)
+            facts["cuda"], facts["cudnn"] = build.get("cuda_version"), build.get("cudnn_version")
         return {name: str(value).lower() for name, value in facts.items()}
 
 

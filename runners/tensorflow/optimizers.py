@@ -19,28 +19,22 @@ LOSSES = {
 
 
 class Optimizer(object):
-    """Takes the workload's Optimizer message, the variables it moves, and whether XLA compiles the step."""
+    """Takes the workload's Optimizer message and the variables that it moves."""
 
-    def __init__(self, message, variables, jit):
+    def __init__(self, message, variables):
         kind = message.WhichOneof("kind")
         self._keras = _KERAS[kind](getattr(message, kind), message)
         if kind == "rmsprop" and message.rmsprop.momentum:
             self._keras = _MomentumRmsProp(message, variables)
-        self._sparse = _takes_sparse(kind, message, jit)
+        # A row of a table that no token names has a gradient of zero, and yet its momentum and moments decay.
+        # Plain SGD has neither, so that only there a table's gradient stays sparse.
+        self._sparse = kind == "sgd" and not message.sgd.momentum
 
     def apply(self, gradients, variables):
         """Moves ``variables``. Call it while the step is traced."""
         if not self._sparse:
             gradients = [tf.convert_to_tensor(gradient) for gradient in gradients]
         self._keras.apply_gradients(zip(gradients, variables))
-
-
-def _takes_sparse(kind, message, jit):
-    """Whether an embedding's gradient may stay sparse: only where Keras's sparse update is the dense one's
-    equal (with a momentum, and in Adadelta, it leaves untouched rows alone), is as fast, and compiles."""
-    if kind == "sgd":
-        return not message.sgd.momentum
-    return kind == "rmsprop" and not message.rmsprop.momentum and not message.rmsprop.centered and not jit
 
 
 def _sgd(options, message):
