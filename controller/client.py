@@ -11,7 +11,17 @@ import grpc
 from trainyard.v1 import runner_pb2, runner_pb2_grpc
 
 from controller.errors import RunnerError, TrialRefused
-from controller.results import CANCELLED, Device, Failure, Identity, Measurement, Memory
+from controller.results import (
+    CANCELLED,
+    Device,
+    Failure,
+    Identity,
+    Measurement,
+    Memory,
+    OutputNorm,
+    ParameterChange,
+    Probe,
+)
 
 REASON_KEY = "trainyard-reason"
 SHORT_CALL_SECONDS = 20.0
@@ -151,10 +161,10 @@ class RunnerClient:
             call.cancel()
         raise RunnerError("the runner closed the call without a result", reason="PROTOCOL")
 
-    def probe(self, request: Any, timeout_seconds: float) -> Any:
-        """Runs the certificate's steps; returns the ProbeResponse. Raises TrialRefused, RunnerError."""
+    def probe(self, request: Any, timeout_seconds: float) -> Probe:
+        """Runs the certificate's steps. Raises TrialRefused, RunnerError."""
         try:
-            return self._stub.Probe(request, timeout=timeout_seconds)
+            return _probe(self._stub.Probe(request, timeout=timeout_seconds))
         except grpc.RpcError as error:
             raise _translate(error) from error
 
@@ -242,6 +252,28 @@ def _measurement(message: Any) -> Measurement:
             for entry in message.memory
         ),
         telemetry=dict(message.telemetry),
+    )
+
+
+def _probe(message: Any) -> Probe:
+    return Probe(
+        workload_digest=message.workload_digest,
+        data_digest=message.data_digest,
+        weights_digest=message.weights_digest,
+        device=_device(message.device),
+        parameter_count=message.parameter_count,
+        sample_count=message.sample_count,
+        losses=tuple(message.losses),
+        gradient_norm=message.gradient_norm,
+        parameters=tuple(_parameter(entry) for entry in message.parameters),
+        outputs=tuple(OutputNorm(entry.layer, entry.norm, entry.ramp) for entry in message.activations),
+    )
+
+
+def _parameter(entry: Any) -> ParameterChange:
+    gradient = entry.gradient if entry.HasField("gradient") else None
+    return ParameterChange(
+        entry.layer, entry.parameter, entry.initial, entry.final, entry.moved, entry.ramp, gradient
     )
 
 

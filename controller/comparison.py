@@ -4,23 +4,27 @@ Rules
 - Every cell of the campaign is a row. Rows with measured trials come first, by median measured time (ties by
   label); then failed, unsupported, cancelled and not started ones.
 - Medians are over the succeeded trials. One trial has no interval, and nothing is claimed from it.
+- A row whose certificate is a failure does other work than its workload says. It is shown, after the others, and
+  takes part in nothing: no rank, no ratio, no claim, no proof.
 - Rows of one workload are ranked only if their trials prove that they did the same: digests of request, data,
   initial weights and the runner's source, and the number of parameters. If any differs, no row of that workload
   is ranked, because nothing says which one is right.
 - "Fastest" is said only where each of a row's trials (two at least) was faster than every trial of the others.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
 from controller.results import (
     CANCELLED,
+    FAIL,
     FAILED,
     SUCCEEDED,
     UNSUPPORTED,
     Campaign,
     Cell,
+    Certificate,
     Environment,
     Identity,
     Measurement,
@@ -58,6 +62,7 @@ class Row:
     ``seconds`` is the measured section, ``epoch_seconds`` and ``step_seconds`` medians of one epoch and one step;
     ``ratio`` is to the smallest median of the ranked rows, whose ``rank`` is 1. ``memory`` holds the median of
     each kind of its own: they are never added or mixed. ``text`` says in one line what is missing and why.
+    ``certificate`` is None where the cell was not verified.
     """
 
     cell: Cell
@@ -77,6 +82,12 @@ class Row:
     memory: tuple[Memory, ...] = ()
     environment: Environment | None = None
     identity: Identity | None = None
+    certificate: Certificate | None = None
+
+    @property
+    def is_unequal(self) -> bool:
+        """Whether it is known not to do the work of its workload."""
+        return self.certificate is not None and self.certificate.state == FAIL
 
     def label(self) -> str:
         """The cell's label, with host and device where they are not this machine's CPU."""
@@ -131,7 +142,8 @@ class Comparison:
         """Whether nothing failed, was cut short or differs. A cell that is not supported is an answer."""
         complete = all(row.state == UNSUPPORTED or row.succeeded >= row.asked for row in self.rows)
         measured = any(row.succeeded for row in self.rows)
-        return complete and measured and not any(group.problems for group in self.groups)
+        equal = not any(row.is_unequal for row in self.rows)
+        return complete and measured and equal and not any(group.problems for group in self.groups)
 
 
 def compare(campaign: Campaign, trials: Iterable[Trial]) -> Comparison:
@@ -140,25 +152,33 @@ def compare(campaign: Campaign, trials: Iterable[Trial]) -> Comparison:
     for trial in trials:
         found.setdefault(trial.cell, []).append(trial)
     workloads = {workload.digest: workload for workload in campaign.workloads}
+    certificates = {entry.cell: entry.certificate for entry in campaign.certificates}
     groups = []
     for digest, workload in workloads.items():
         cells = {cell: runs for cell, runs in found.items() if cell.workload_digest == digest}
-        groups.append(_group(workload, cells, campaign.trial_count))
+        groups.append(_group(workload, cells, campaign.trial_count, certificates))
     return Comparison(campaign, tuple(groups))
 
 
-def _group(workload: WorkloadSummary, cells: dict[Cell, list[Trial]], asked: int) -> Group:
-    rows = sorted((_row(cell, workload, runs, asked) for cell, runs in cells.items()), key=_place)
-    problems = _problems(workload, [(row.label(), cells[row.cell]) for row in rows])
+def _group(
+    workload: WorkloadSummary, cells: dict[Cell, list[Trial]], asked: int, certificates: Mapping[Cell, Certificate]
+) -> Group:
+    rows = [
+        replace(_row(cell, workload, runs, asked), certificate=certificates.get(cell)) for cell, runs in cells.items()
+    ]
+    rows.sort(key=_place)
+    problems = _problems(workload, [(row.label(), cells[row.cell]) for row in rows if not row.is_unequal])
     if problems:
         return Group(workload, tuple(rows), problems, "", (), "not ranked: the rows did not do the same work")
     ranked = _ranked(rows)
     fastest, tied, verdict = _verdict([row for row in ranked if row.rank is not None])
+    if any(row.is_unequal and row.succeeded for row in rows) and not any(row.rank for row in ranked):
+        verdict = "not ranked: no row does the work that it should"
     return Group(workload, tuple(ranked), (), fastest, tied, verdict)
 
 
-def _place(row: Row) -> tuple[int, float, str]:
-    return _ORDER.index(row.state), row.seconds.median if row.seconds else 0.0, row.label()
+def _place(row: Row) -> tuple[int, bool, float, str]:
+    return _ORDER.index(row.state), row.is_unequal, row.seconds.median if row.seconds else 0.0, row.label()
 
 
 # --- one row -----------------------------------------------------------------------------------------------
@@ -281,7 +301,7 @@ def _ranked(rows: Sequence[Row]) -> list[Row]:
     result: list[Row] = []
     base = next((row.seconds.median for row in rows if row.seconds), 0.0)
     for number, row in enumerate(rows, 1):
-        if row.seconds is None:
+        if row.seconds is None or row.is_unequal:
             result.append(row)
             continue
         before = result[-1] if result else None

@@ -35,6 +35,18 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
+class ProbeProgress:
+    """One runner's probe of one workload. ``state`` is running, done or failed; ``text`` is how it ended."""
+
+    number: int
+    total: int
+    runner: str
+    workload: str
+    state: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class TrialProgress:
     """The trial that is running: number ``number`` of ``total``. ``phase`` as in runner.proto, or "starting"."""
 
@@ -58,5 +70,5 @@ class TrialDone:
     trial: Trial
 
 
-Event = BuildProgress | DataProgress | Note | TrialProgress | TrialDone
+Event = BuildProgress | DataProgress | Note | ProbeProgress | TrialProgress | TrialDone
 Observer = Callable[[Event], None]

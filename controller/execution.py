@@ -1,7 +1,8 @@
 """One trial: a fresh runner is started, proves what it is, trains, and leaves a ``Trial``, whatever happens."""
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -119,25 +120,34 @@ def _attempt(
         campaign=settings.campaign,
         trial=request.trial_id,
     )
+    with connected(runner, options, settings) as (client, description):
+        outcome = client.train(
+            request,
+            check=lambda started: _check_started(started, work, settings),
+            watch=watch,
+            stall_seconds=STALL_SECONDS,
+        )
+    return description, outcome
+
+
+@contextmanager
+def connected(
+    runner: PreparedRunner, options: StartOptions, settings: Settings
+) -> Iterator[tuple[RunnerClient, Description]]:
+    """Starts the runner, checks that it is what its name says, and stops it in the end. Where the connection breaks
+    because the process ended, that is the error. Raises RunnerError, TrialRefused."""
     with runner.start(options) as running, RunnerClient(running.target) as client:
         try:
             description = client.describe()
             _check_description(description, runner, settings)
-            outcome = client.train(
-                request,
-                check=lambda started: _check_started(started, work, settings),
-                watch=watch,
-                stall_seconds=STALL_SECONDS,
-            )
+            yield client, description
         except TrialRefused:
             raise
         except RunnerError as error:
             gone = running.exit_reason()
             if gone is None:
                 raise
-            # The connection broke because the process ended: that is the news, not the broken connection.
             raise RunnerError(gone.message, reason=gone.reason, log_tail=gone.log_tail) from error
-    return description, outcome
 
 
 def _identity(description: Description, outcome: Outcome) -> Identity | None:
@@ -189,15 +199,20 @@ def _request(trial_id: str, cell: Cell, work: Work, settings: Settings) -> Any:
         trial_id=trial_id,
         workload=work.message,
         arrays=[runner_pb2.Array(role=role, sha256=digest) for role, digest in work.arrays.items()],
-        execution=runner_pb2.Execution(
-            device=settings.device,
-            gpu_uuid=settings.gpu_uuid,
-            variant=_variant(cell.variant),
-            threads=settings.threads,
-            tf32=cell.variant.precision == "tf32",
-            autotune=True,
-            memory_growth=True,
-        ),
+        execution=execution(cell.variant, settings),
+    )
+
+
+def execution(variant: Variant, settings: Settings) -> Any:
+    """How work is executed, as an Execution message."""
+    return runner_pb2.Execution(
+        device=settings.device,
+        gpu_uuid=settings.gpu_uuid,
+        variant=_variant(variant),
+        threads=settings.threads,
+        tf32=variant.precision == "tf32",
+        autotune=True,
+        memory_growth=True,
     )
 
 

@@ -6,6 +6,8 @@ SUCCEEDED = "succeeded"
 FAILED = "failed"
 CANCELLED = "cancelled"
 UNSUPPORTED = "unsupported"
+PASS = "pass"
+FAIL = "fail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +136,90 @@ class Trial:
 
 
 @dataclass(frozen=True, slots=True)
+class OutputNorm:
+    """A node's output for the first batch; fields as in ``ActivationNorm``."""
+
+    layer: str
+    norm: float
+    ramp: float
+
+
+@dataclass(frozen=True, slots=True)
+class ParameterChange:
+    """One parameter, or state (``gradient`` None), over the steps of a probe; fields as in ``ParameterNorm``."""
+
+    layer: str
+    parameter: str
+    initial: float
+    final: float
+    moved: float
+    ramp: float
+    gradient: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Probe:
+    """What a runner's few steps gave, dropout off; fields as in ``ProbeResponse``."""
+
+    workload_digest: str
+    data_digest: str
+    weights_digest: str
+    device: Device
+    parameter_count: int
+    sample_count: int
+    losses: tuple[float, ...]
+    gradient_norm: float
+    parameters: tuple[ParameterChange, ...]
+    outputs: tuple[OutputNorm, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deviation:
+    """One number of a probe beside the one that was expected. ``deviation`` and ``allowed`` are relative;
+    ``found`` and ``deviation`` are None where they are not finite."""
+
+    kind: str
+    what: str
+    found: float | None
+    expected: float
+    deviation: float | None
+    allowed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Whether a cell does the work of its workload.
+
+    state     PASS, FAIL or UNSUPPORTED
+    text      why it is not a pass, in one line; empty for a pass
+    against   what its probe was compared with: "reference", labels of other cells
+    probed    digest of the workload that was probed: the cell's own, shortened or cut down
+    cut       what was cut down for the probe, in words; empty for nothing
+    parting   for a FAIL: the first number, in the order in which a step computes them, that differs
+    largest   of each kind of number the largest deviation, as a share of what is allowed
+    compared  how many numbers of each kind were compared; ``unjudged`` more are carried too far by rounding
+    """
+
+    state: str
+    text: str = ""
+    against: tuple[str, ...] = ()
+    probed: str = ""
+    cut: str = ""
+    parting: Deviation | None = None
+    largest: tuple[Deviation, ...] = ()
+    compared: dict[str, int] = field(default_factory=dict)
+    unjudged: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CellCertificate:
+    """A campaign's cell and its certificate."""
+
+    cell: Cell
+    certificate: Certificate
+
+
+@dataclass(frozen=True, slots=True)
 class WorkloadSummary:
     """A workload as tables show it. ``message`` is the serialized request part, in hexadecimal."""
 
@@ -166,7 +252,8 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """A set of cells run together, in one interleaved order. ``notes`` say in words what is not as asked."""
+    """A set of cells run together, in one interleaved order. ``notes`` say in words what is not as asked.
+    A cell without a certificate was not verified."""
 
     id: str
     created_at: str
@@ -179,3 +266,4 @@ class Campaign:
     cells: tuple[Cell, ...]
     workloads: tuple[WorkloadSummary, ...]
     notes: tuple[str, ...] = ()
+    certificates: tuple[CellCertificate, ...] = ()

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from controller.errors import StoreError
-from controller.results import Campaign, Trial
+from controller.results import Campaign, Failure, Probe, Trial
 
-SCHEMA_VERSION = 1
 _BUSY_SECONDS = 30.0
-_SCHEMA = """
+# The n-th makes format n of format n - 1; a file is brought up to date when it is opened.
+_MIGRATIONS = (
+    """
 CREATE TABLE campaigns (id TEXT PRIMARY KEY, created_at TEXT NOT NULL, content TEXT NOT NULL) STRICT;
 CREATE TABLE trials (
     id TEXT PRIMARY KEY,
@@ -26,7 +27,12 @@ CREATE TABLE trials (
     step_seconds BLOB NOT NULL
 ) STRICT;
 CREATE INDEX trials_by_campaign ON trials (campaign, position);
-"""
+""",
+    """
+CREATE TABLE probes (key TEXT PRIMARY KEY, content TEXT NOT NULL) STRICT;
+""",
+)
+SCHEMA_VERSION = len(_MIGRATIONS)
 
 
 class Store:
@@ -82,6 +88,18 @@ class Store:
             ).fetchall()
         return [_with_steps(_trials().validate_json(content), steps) for content, steps in rows]
 
+    def keep_probe(self, key: str, answer: Probe | Failure) -> None:
+        """Keeps what a runner answered to a probe, or why it cannot; ``key`` names all that the answer depends on."""
+        with self._open() as connection:
+            connection.execute("INSERT OR REPLACE INTO probes VALUES (?, ?)", (key, _answers().dump_json(answer).decode()))
+
+    def probe(self, key: str) -> Probe | Failure | None:
+        """What was kept under ``key``."""
+        with self._open() as connection:
+            row = connection.execute("SELECT content FROM probes WHERE key = ?", (key,)).fetchone()
+        answer: Probe | Failure | None = None if row is None else _answers().validate_json(row[0])
+        return answer
+
     @contextmanager
     def _open(self) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(self.path, timeout=_BUSY_SECONDS)
@@ -99,12 +117,14 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreError(f"the results file {path} is from a newer Trainyard (format {version})", "upgrade trainyard")
     if version == 0:
         connection.execute("PRAGMA journal_mode = WAL")
-        # Two controllers may find no file at the same moment: the second waits here and then finds the tables.
+    if version < SCHEMA_VERSION:
+        # Two controllers may find an old file, or none, at the same moment: the second waits here and then finds it new.
         connection.execute("BEGIN IMMEDIATE")
-        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
-            for statement in _SCHEMA.split(";"):
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        for migration in _MIGRATIONS[version:]:
+            for statement in migration.split(";"):
                 connection.execute(statement)
-            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 def _without_steps(trial: Trial) -> tuple[Trial, bytes]:
@@ -135,3 +155,10 @@ def _trials() -> Any:
     from pydantic import TypeAdapter
 
     return TypeAdapter(Trial)
+
+
+@cache
+def _answers() -> Any:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Probe | Failure)

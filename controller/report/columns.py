@@ -10,6 +10,8 @@ from controller.comparison import Row
 
 MEBIBYTE = 1024 * 1024
 ABSENT = "-"
+# In place of a ratio: the row does other work, so there is nothing to divide.
+UNEQUAL = "UNEQUAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ def _range(row: Row) -> str:
 
 
 def _ratio(row: Row) -> str:
+    if row.is_unequal:
+        return UNEQUAL
     return ABSENT if row.ratio is None else f"{row.ratio:.2f}"
 
 

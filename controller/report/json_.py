@@ -2,7 +2,7 @@
 
 Keys of version 1: ``format``, ``version``, ``campaign`` (as in results.Campaign), ``stored_at``, ``footer``,
 ``workloads`` (heading, verdict, fastest, ties, problems), ``rows`` (one a cell, in the table's order; seconds, bytes,
-fractions; ``shown`` holds the table's texts) and ``trials``. Keys are only added within a version. A number that
+fractions; ``certificate`` as in results.Certificate; ``shown`` holds the table's texts) and ``trials``. Keys are only added within a version. A number that
 does not exist or is not finite is null. The durations of single steps stay in the store; here is their summary.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from controller.comparison import Comparison, Group, Row
 from controller.report.columns import shown
-from controller.report.words import footer, heading
+from controller.report.words import certificate_line, footer, heading
 from controller.results import Measurement, Trial
 
 FORMAT = "trainyard-comparison"
@@ -51,6 +51,7 @@ def _group(group: Group) -> dict[str, Any]:
         "verdict": group.verdict,
         "fastest": group.fastest or None,
         "tied": list(group.tied),
+        "same_work": certificate_line(group),
         "problems": [{**asdict(problem), "text": problem.text()} for problem in group.problems],
     }
 
@@ -88,6 +89,7 @@ def _row(row: Row) -> dict[str, Any]:
         "python": identity.versions.get("python", "") if identity else "",
         "parameter_count": identity.parameter_count if identity else None,
         "environment": asdict(environment) if environment else None,
+        "certificate": asdict(row.certificate) if row.certificate else None,
         "shown": shown(row),
     }
 

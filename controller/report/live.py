@@ -7,7 +7,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
 from controller.comparison import reason_text
-from controller.events import BuildProgress, DataProgress, Event, Note, TrialDone, TrialProgress
+from controller.events import BuildProgress, DataProgress, Event, Note, ProbeProgress, TrialDone, TrialProgress
 from controller.results import SUCCEEDED, Trial
 
 if TYPE_CHECKING:
@@ -54,6 +54,16 @@ def build_text(event: BuildProgress | DataProgress) -> str:
     words = {"running": event.stage or "running", "done": "ready", "ready": "ready (was there)"}
     text = words.get(event.state, event.state)
     return f"{text}: {event.stage}" if event.state == "failed" and event.stage else text
+
+
+def probe_subject(event: ProbeProgress) -> str:
+    """What is probed."""
+    return f"check {event.number}/{event.total} {event.runner} on {event.workload}"
+
+
+def probe_text(event: ProbeProgress) -> str:
+    """How a probe stands."""
+    return event.text or {"running": "training a few steps"}.get(event.state, event.state)
 
 
 def trial_text(event: TrialProgress) -> str:
@@ -117,6 +127,8 @@ class Lines:
                 self._change(event.runner, event.state, build_text(event))
             case DataProgress():
                 self._change(event.dataset, event.state, build_text(event))
+            case ProbeProgress():
+                self._change(probe_subject(event), event.state, probe_text(event))
             case TrialProgress():
                 self._change(f"trial {event.number}/{event.total} {event.cell.label()}", "", trial_text(event))
             case TrialDone():
@@ -178,6 +190,8 @@ class Bars:
         match event:
             case BuildProgress(runner=name, state=state) | DataProgress(dataset=name, state=state):
                 pass
+            case ProbeProgress(state=state):
+                name = probe_subject(event)
             case TrialProgress(phase=state):
                 name = "trial"
             case _:
@@ -191,6 +205,8 @@ class Bars:
                 self._prepare(event.runner, event)
             case DataProgress():
                 self._prepare(event.dataset, event)
+            case ProbeProgress():
+                self._probe(event)
             case TrialProgress():
                 self._trial(event)
             case TrialDone():
@@ -206,8 +222,19 @@ class Bars:
         if event.state == "failed":
             self._print(f"{name}: {build_text(event)}", "red")
 
+    def _probe(self, event: ProbeProgress) -> None:
+        self._clear_preparing()
+        if event.state == "running":
+            done = (event.number - 1) / max(event.total, 1)
+            self._show("probe", f"check {event.runner} on {event.workload}", probe_text(event), None)
+            self._show("probes", "checks", f"{event.number} of {event.total}", done)
+        elif event.text:
+            self._print(f"{probe_subject(event)}: {event.text}", "red" if event.state == "failed" else "")
+
     def _trial(self, event: TrialProgress) -> None:
         self._clear_preparing()
+        self._remove("probe")
+        self._remove("probes")
         fraction = event.steps_done / event.steps_total if event.steps_total else None
         self._show("trial", event.cell.label(), trial_text(event), fraction)
         self._show("campaign", "trials", f"{event.number} of {event.total}", (event.number - 1) / max(event.total, 1))

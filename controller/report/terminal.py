@@ -9,7 +9,7 @@ from rich.text import Text
 
 from controller.comparison import Comparison, Group, Row
 from controller.report.columns import ABSENT, filled, fitting, total_width
-from controller.report.words import footer, heading
+from controller.report.words import certificate_line, footer, heading, unequal_text
 
 _GAP = 2
 
@@ -49,7 +49,7 @@ def _print_table(group: Group, console: Console) -> None:
 
 
 def _style(row: Row, group: Group) -> str:
-    if row.seconds is None:
+    if row.seconds is None or row.is_unequal:
         return "red"
     return "green" if group.fastest and row.label() == group.fastest else ""
 
@@ -59,8 +59,10 @@ def _findings(group: Group) -> Iterable[tuple[str, str]]:
     for problem in group.problems:
         yield f"problem: {problem.text()}", "red"
     for row in group.rows:
-        if row.text:
-            yield f"{row.label()}: {row.text}", "red"
+        for text in filter(None, (unequal_text(row), row.text)):
+            yield f"{row.label()}: {text}", "red"
+    if line := certificate_line(group):
+        yield line, ""
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

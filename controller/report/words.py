@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable
 
-from controller.comparison import Comparison
-from controller.results import Campaign, Machine, WorkloadSummary
+from controller.comparison import Comparison, Group, Row
+from controller.results import PASS, UNSUPPORTED, Campaign, Machine, WorkloadSummary
 
 _GIBIBYTE = 1024**3
 
@@ -24,6 +24,26 @@ def machine_line(machine: Machine) -> str:
     memory = f"{machine.memory_bytes / _GIBIBYTE:.1f} GiB memory"
     parts = [machine.name, machine.system, machine.cpu, plural(machine.cpu_count, "core"), memory, *machine.gpus]
     return ", ".join(part for part in parts if part)
+
+
+def certificate_line(group: Group) -> str:
+    """What is proven of a workload's rows; empty where none was verified."""
+    found = [row.certificate for row in group.rows if row.certificate is not None and row.certificate.state != UNSUPPORTED]
+    good = [certificate for certificate in found if certificate.state == PASS]
+    if not found:
+        return ""
+    against = dict.fromkeys(certificate.against[0] for certificate in good)
+    worst = [loss.deviation for certificate in good for loss in certificate.largest if loss.kind == "loss"]
+    within = f"; losses within {max(filter(None, worst), default=0.0):.0e}" if worst else ""
+    cut = "".join(f" (probed with {text})" for text in dict.fromkeys(each.cut for each in found if each.cut))
+    beside = f" as {', '.join(against)}" if against else ""
+    return f"same work: {len(good)} of {plural(len(found), 'row')} trained a few steps{beside}{within}{cut}"
+
+
+def unequal_text(row: Row) -> str:
+    """Why a row is not ranked, or nothing."""
+    certificate = row.certificate
+    return f"UNEQUAL: {certificate.text}" if certificate is not None and row.is_unequal else ""
 
 
 def plural(count: int, noun: str) -> str:
