@@ -82,13 +82,14 @@ def train(arguments, device):
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7, **fused)
     order, loader = make_loader(x, y, orders, arguments, device)
 
+    on_gpu = device.type == "cuda"
+
     def run_epoch(number):
         order.epoch = number
-        for x, y in loader:
-            if device.type == "cuda":
-                x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
+        for batch in loader:
+            pictures, labels = [part.to(device, non_blocking=True) for part in batch] if on_gpu else batch
             optimizer.zero_grad(set_to_none=True)
-            loss = objective(x, y)
+            loss = objective(pictures, labels)
             loss.backward()
             optimizer.step()
         return loss.detach()
