@@ -189,8 +189,8 @@ def _find_device(execution):
         if execution.gpu_uuid in ("", gpu.uuid):
             break
     else:
-        raise LookupError("PyTorch sees no GPU {}; it sees {}{}".format(
-            execution.gpu_uuid, ", ".join(each.uuid or each.name for each in found) or "none",
+        raise LookupError("PyTorch does not see GPU {}; it sees {}{}".format(
+            execution.gpu_uuid or "0", ", ".join(each.uuid or each.name for each in found) or "none",
             "" if _has_cuda() else ", because this build is without CUDA"))
     capability, held = torch.cuda.get_device_capability(gpu.index), devices.architectures()
     if not devices.holds(held, capability):
@@ -213,7 +213,8 @@ def _check_variant(variant, on_gpu):
         if not (on_gpu and _has_tf32()):
             raise Unsupported("variant precision=tf32", "needs a GPU and a build for CUDA 11 or newer")
     elif variant.precision != "float32":
-        raise Unsupported("variant precision=" + variant.precision)
+        # The specification does not say which type and which scale of the loss mixed precision means.
+        raise Unsupported("variant precision=" + variant.precision, "only float32 and, on a GPU, tf32")
     if variant.pipeline == "native" and variant.workers and variant.prefetch < 1:
         raise Unsupported("variant prefetch=0", "workers of DataLoader prepare at least one batch ahead")
 
