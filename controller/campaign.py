@@ -6,24 +6,27 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic
 from typing import Any
+
+from trainyard.v1.workload_pb2 import Workload
 
 import controller
 from controller import hosts, paths
 from controller.catalog import runners as runner_catalog
 from controller.catalog import workloads as workload_catalog
 from controller.catalog.runners import RunnerSpec
-from controller.client import Progress, Started
 from controller.datasets import prepare as datasets
 from controller.errors import ControllerError, HostError
-from controller.events import BuildProgress, Note, Observer, TrialDone, TrialProgress
+from controller.events import BuildProgress, Note, Observer, TrialDone
 from controller.execution import Settings, Work, impossible, now, run_trial
 from controller.plan import PlannedTrial, interleave
+from controller.probing import Form, Runner, form_of
 from controller.results import (
+    FAIL,
     UNSUPPORTED,
     Campaign,
     Cell,
+    CellCertificate,
     Environment,
     Failure,
     Trial,
@@ -36,13 +39,18 @@ from controller.runtimes.interpreter import InterpreterRuntime
 from controller.runtimes.service import stage
 from controller.runtimes.venv import VenvRuntime
 from controller.store import Store
+from controller.verification import REFERENCE, Verified, verify_cells
+from controller.watching import Clock, Watch
+
+UNVERIFIED = "the rows are not verified (--no-verify): nothing proves that they did the same work"
 
 
 @dataclass(frozen=True, slots=True)
 class CompareRequest:
     """What was asked, checked and complete. ``workloads`` are Workload messages with all overrides applied;
-    ``runners`` empty: the default ones that this machine can have. ``interpreters``: runner name to Python.
-    ``runtime``, ``host`` and ``limits`` as in ``runtimes.choice.Wish``."""
+    ``runners`` empty: the default ones that this machine can have, or with ``every_runner`` all of them.
+    ``interpreters``: runner name to Python. ``runtime``, ``host`` and ``limits`` as in ``runtimes.choice.Wish``.
+    ``verify``: whether cells are certified first; with ``fresh`` no earlier probe counts."""
 
     workloads: tuple[Any, ...]
     runners: tuple[str, ...] = ()
@@ -58,6 +66,9 @@ class CompareRequest:
     runtime: str = choice.AUTO
     host: str = choice.LOCAL
     limits: Mapping[str, str] = field(default_factory=dict)
+    every_runner: bool = False
+    verify: bool = True
+    fresh: bool = False
 
 
 class CampaignInterrupted(KeyboardInterrupt):
@@ -72,14 +83,10 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
     """Carries a comparison out and returns its campaign; the trials are in the store.
 
     Raises ControllerError where nothing could be compared at all, CampaignInterrupted on Ctrl-C during trials."""
-    gpu = _gpu(request)
-    runtime, notes = _managed(request, gpu)
-    specs = _chosen(request, runtime, observe, notes)
-    works, summaries = _prepare_data(request, observe, notes)
-    prepared = _prepare_runners(specs, request, runtime, observe)
-    cells = _cells(specs, summaries, request)
+    ready = _prepare(request, observe)
+    verified = _verified(ready, request, observe, store) if request.verify else Verified((), (UNVERIFIED,))
     campaign = Campaign(
-        id=_new_id(),
+        id=ready.settings.campaign,
         created_at=now(),
         controller_version=controller.__version__,
         command=request.command,
@@ -87,20 +94,42 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
         order_seed=request.order_seed,
         trial_count=request.trials,
         threads=request.threads,
-        cells=cells,
-        workloads=summaries,
-        notes=tuple(notes),
+        cells=ready.cells,
+        workloads=ready.summaries,
+        notes=(*ready.notes, *verified.notes),
+        certificates=verified.certificates,
     )
-    logs = paths.state_folder() / "logs" / campaign.id
-    logs.mkdir(parents=True, exist_ok=True)
     store.add_campaign(campaign)
-    staged = stage()
-    settings = Settings(campaign.id, request.device, gpu.uuid if gpu else "", request.threads, logs, staged.digest)
     try:
-        _Walk(campaign, prepared, works, settings, observe, store).run()
+        _Walk(campaign, ready.runners, ready.works, ready.settings, observe, store).run()
     except KeyboardInterrupt:
         raise CampaignInterrupted(campaign) from None
     return campaign
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Cells without trials: their certificates, and what stands in the way of the others (``absent``: runner name to
+    why it does not stand)."""
+
+    cells: tuple[Cell, ...]
+    certificates: tuple[CellCertificate, ...]
+    absent: Mapping[str, str]
+    notes: tuple[str, ...]
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every cell has a certificate, and none is a failure."""
+        found = {entry.cell: entry.certificate.state for entry in self.certificates}
+        return all(cell in found and found[cell] != FAIL for cell in self.cells)
+
+
+def verify(request: CompareRequest, observe: Observer, store: Store) -> Verification:
+    """Certifies what ``run`` would train, and trains none of it. Raises ControllerError as ``run`` does."""
+    ready = _prepare(request, observe)
+    verified = _verified(ready, request, observe, store)
+    absent = {name: found.line() for name, found in ready.runners.items() if isinstance(found, ControllerError)}
+    return Verification(ready.cells, verified.certificates, absent, (*ready.notes, *verified.notes))
 
 
 def _new_id() -> str:
@@ -115,6 +144,70 @@ def new_seed() -> int:
 # --- what is compared --------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """All that is there before the first probe or trial. ``works``: by the digest of the cells' workload."""
+
+    cells: tuple[Cell, ...]
+    summaries: tuple[WorkloadSummary, ...]
+    works: Mapping[str, Work]
+    runners: Mapping[str, PreparedRunner | ControllerError]
+    runtime: Runtime
+    settings: Settings
+    notes: tuple[str, ...]
+
+
+def _prepare(request: CompareRequest, observe: Observer) -> _Ready:
+    gpu = _gpu(request)
+    runtime, notes = _managed(request, gpu)
+    specs = _chosen(request, runtime, observe, notes)
+    works, summaries = _prepare_data(request, observe, notes)
+    runners = _prepare_runners(specs, request, runtime, observe)
+    name = _new_id()
+    logs = paths.state_folder() / "logs" / name
+    logs.mkdir(parents=True, exist_ok=True)
+    uuid_ = gpu.uuid if gpu else ""
+    settings = Settings(name, request.device, uuid_, request.threads, logs, stage().digest)
+    return _Ready(_cells(specs, summaries, request), summaries, works, runners, runtime, settings, tuple(notes))
+
+
+def _verified(ready: _Ready, request: CompareRequest, observe: Observer, store: Store) -> Verified:
+    """Certificates of all cells, before anything is timed."""
+    forms = {digest: _form(work, observe) for digest, work in ready.works.items()}
+    return verify_cells(
+        ready.cells,
+        ready.runners,
+        forms,
+        ready.settings,
+        reference=_reference(ready, observe),
+        observe=observe,
+        store=store,
+        fresh=request.fresh,
+    )
+
+
+def _form(work: Work, observe: Observer) -> Form:
+    """What is cut down has made-up data, which no file of the user's is needed for."""
+    return form_of(
+        Workload.FromString(work.message),
+        work,
+        lambda workload: datasets.prepare(workload, data_dir=None, cache=paths.cache_folder(), observer=observe),
+    )
+
+
+def _reference(ready: _Ready, observe: Observer) -> Runner:
+    """The reference runner, had like the others when it is first needed. It computes on the CPU."""
+
+    def reference() -> PreparedRunner | ControllerError:
+        try:
+            specs = runner_catalog.select([REFERENCE])
+            return ready.runtime.prepare(specs, "cpu", observe)[REFERENCE]
+        except ControllerError as error:
+            return error
+
+    return reference
+
+
 def _gpu(request: CompareRequest) -> hosts.Gpu | None:
     if request.device != "gpu":
         return None
@@ -126,7 +219,7 @@ def _gpu(request: CompareRequest) -> hosts.Gpu | None:
 def _managed(request: CompareRequest, gpu: hosts.Gpu | None) -> tuple[Runtime, list[str]]:
     """How runners are had that are not the user's own interpreters, and what is to be said about it."""
     wish = choice.Wish(request.runtime, request.host, request.device, gpu, request.limits)
-    specs = runner_catalog.select((*request.runners, *_extra_interpreters(request)))
+    specs = _asked(request)
     managed = [spec for spec in specs if spec.name not in request.interpreters]
     docker = choice.containers(wish, managed)
     if docker is None:
@@ -137,7 +230,7 @@ def _managed(request: CompareRequest, gpu: hosts.Gpu | None) -> tuple[Runtime, l
 def _chosen(request: CompareRequest, runtime: Runtime, observe: Observer, notes: list[str]) -> list[RunnerSpec]:
     """The runners to compare. A default runner that this machine cannot have is left out with a note; one that was
     asked for by name stays, and becomes a row that says why it failed."""
-    specs = runner_catalog.select((*request.runners, *_extra_interpreters(request)))
+    specs = _asked(request)
     if request.runners:
         return specs
     usable = []
@@ -152,6 +245,13 @@ def _chosen(request: CompareRequest, runtime: Runtime, observe: Observer, notes:
     if not usable:
         raise HostError("this machine can have none of the default runners: " + "; ".join(notes))
     return usable
+
+
+def _asked(request: CompareRequest) -> list[RunnerSpec]:
+    """The specs that the request means. The reference takes part only if it is named: it is what others are held to."""
+    if request.every_runner and not request.runners:
+        return [spec for spec in runner_catalog.load().values() if spec.name != REFERENCE]
+    return runner_catalog.select((*request.runners, *_extra_interpreters(request)))
 
 
 def _extra_interpreters(request: CompareRequest) -> tuple[str, ...]:
@@ -229,7 +329,7 @@ class _Walk:
         self._observe = observe
         self._store = store
         self._skipped: set[Cell] = set()
-        self._clock = _Clock()
+        self._clock = Clock()
 
     def run(self) -> None:
         plan = interleave(self._campaign.cells, self._campaign.trial_count, self._campaign.order_seed)
@@ -247,7 +347,7 @@ class _Walk:
             failure = Failure("NO_ENVIRONMENT", runner.line(), getattr(runner, "log_tail", ""))
             return impossible(planned, self._campaign.id, Environment("none"), failure)
         left = [later.cell for later in plan[planned.position :] if later.cell not in self._skipped]
-        watch = _Watch(planned, len(plan), self._observe, self._clock, left)
+        watch = Watch(planned, len(plan), self._observe, self._clock, left)
         self._clock.begin()
         watch.show("starting")
         trial = run_trial(planned, runner, self._works[planned.cell.workload_digest], self._settings, watch)
@@ -255,62 +355,3 @@ class _Walk:
         if trial.state == UNSUPPORTED:
             self._skipped.add(planned.cell)
         return trial
-
-
-class _Clock:
-    """How long trials took, to say how long the rest will take."""
-
-    def __init__(self) -> None:
-        self._taken: dict[Cell, list[float]] = {}
-        self._begun = 0.0
-
-    def begin(self) -> None:
-        self._begun = monotonic()
-
-    def end(self, cell: Cell) -> None:
-        self._taken.setdefault(cell, []).append(monotonic() - self._begun)
-
-    def seconds_left(self, cells: Sequence[Cell]) -> float | None:
-        """For ``cells``, the running one first; None before anything is known."""
-        means = {cell: sum(taken) / len(taken) for cell, taken in self._taken.items()}
-        if not means:
-            return None
-        overall = sum(means.values()) / len(means)
-        expected = sum(means.get(cell, overall) for cell in cells)
-        return max(0.0, expected - (monotonic() - self._begun))
-
-
-class _Watch:
-    """Turns what a runner reports into events."""
-
-    def __init__(
-        self, planned: PlannedTrial, total: int, observe: Observer, clock: _Clock, left: Sequence[Cell]
-    ) -> None:
-        self._planned = planned
-        self._total = total
-        self._observe = observe
-        self._clock = clock
-        self._left = left
-        self._per_epoch = 0
-
-    def __call__(self, event: Started | Progress) -> None:
-        if isinstance(event, Started):
-            self._per_epoch = event.steps_per_epoch
-            self.show("started")
-        else:
-            self.show(event.phase, event.steps_done, event.steps_total, event.samples_per_second)
-
-    def show(self, phase: str, done: int = 0, total: int = 0, rate: float = 0.0) -> None:
-        self._observe(
-            TrialProgress(
-                number=self._planned.position + 1,
-                total=self._total,
-                cell=self._planned.cell,
-                phase=phase,
-                steps_done=done,
-                steps_total=total,
-                steps_per_epoch=self._per_epoch,
-                samples_per_second=rate,
-                campaign_seconds_left=self._clock.seconds_left(self._left),
-            )
-        )

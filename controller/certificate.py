@@ -284,9 +284,9 @@ def _carried(noise: Noise, model: Any) -> dict[str, float]:
     usual = {kind: _usual(kind, wanted, found) for kind in (GRADIENT, WEIGHT)}
     result, farthest = {}, 0.0
     for each, far in zip(wanted, found, strict=True):
-        if each.kind != WEIGHT:  # weights do not follow from one another
-            far = farthest = max(farthest, far)
-        result[each.what] = max(far, usual.get(each.kind, 0.0))
+        farthest = max(farthest, far) if each.kind != WEIGHT else farthest
+        # Weights do not follow from one another.
+        result[each.what] = max(far if each.kind == WEIGHT else farthest, usual.get(each.kind, 0.0))
     return result
 
 

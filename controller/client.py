@@ -272,9 +272,7 @@ def _probe(message: Any) -> Probe:
 
 def _parameter(entry: Any) -> ParameterChange:
     gradient = entry.gradient if entry.HasField("gradient") else None
-    return ParameterChange(
-        entry.layer, entry.parameter, entry.initial, entry.final, entry.moved, entry.ramp, gradient
-    )
+    return ParameterChange(entry.layer, entry.parameter, entry.initial, entry.final, entry.moved, entry.ramp, gradient)
 
 
 def identity(description: Description, started: Started, facts: dict[str, str]) -> Identity:

@@ -91,7 +91,9 @@ class Store:
     def keep_probe(self, key: str, answer: Probe | Failure) -> None:
         """Keeps what a runner answered to a probe, or why it cannot; ``key`` names all that the answer depends on."""
         with self._open() as connection:
-            connection.execute("INSERT OR REPLACE INTO probes VALUES (?, ?)", (key, _answers().dump_json(answer).decode()))
+            connection.execute(
+                "INSERT OR REPLACE INTO probes VALUES (?, ?)", (key, _answers().dump_json(answer).decode())
+            )
 
     def probe(self, key: str) -> Probe | Failure | None:
         """What was kept under ``key``."""
@@ -118,7 +120,7 @@ def _migrate(connection: sqlite3.Connection, path: Path) -> None:
     if version == 0:
         connection.execute("PRAGMA journal_mode = WAL")
     if version < SCHEMA_VERSION:
-        # Two controllers may find an old file, or none, at the same moment: the second waits here and then finds it new.
+        # Two controllers may find an old file, or none, at the same moment: the second waits here, then it is new.
         connection.execute("BEGIN IMMEDIATE")
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         for migration in _MIGRATIONS[version:]:

@@ -51,15 +51,15 @@ class _Judged:
         return None
 
 
-def verify(
+def verify_cells(
     cells: Sequence[Cell],
     prepared: Mapping[str, PreparedRunner | ControllerError],
     forms: Mapping[str, Form],
     settings: Settings,
+    *,
     reference: Runner,
     observe: Observer,
     store: Store,
-    *,
     fresh: bool = False,
 ) -> Verified:
     """Certificates of ``cells`` whose runners stand. ``forms``: by the digest of the cells' workload. ``reference``

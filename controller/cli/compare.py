@@ -38,30 +38,32 @@ def compare(
     runtime: options.Runtime = RuntimeKind.auto,
     host: options.Host = "local",
     limit: options.Limits = None,
+    no_verify: options.NoVerify = False,
 ) -> None:
     """Train the same workloads on several runners and print which is how fast.
 
     Example: controller compare --device cpu --quick
     """
-    kind, index = _device(device, gpu)
+    kind, index = device_of(device, gpu)
     if kind == "gpu" and host == "local":
         from controller import hosts
 
         hosts.gpu(index or 0)  # a machine without one is told so before anything else happens
     overrides = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "warmup_steps": warmup_steps, "seed": seed}
     asked: dict[str, Any] = {
-        "runners": _runners(runner or []),
-        "variants": _variants(variant or []),
-        "interpreters": _interpreters(interpreter or []),
-        "data_dir": _folder(data_dir),
-        "workloads": _workloads(workload or [DEFAULT_WORKLOAD], quick, overrides),
+        "runners": runner_names(runner or []),
+        "variants": variants_of(variant or []),
+        "interpreters": interpreters_of(interpreter or []),
+        "data_dir": folder_of(data_dir),
+        "workloads": workloads_of(workload or [DEFAULT_WORKLOAD], quick, overrides),
         "device": kind,
         "gpu_index": index,
         "trials": trials or (QUICK_TRIALS if quick else TRIALS),
-        "threads": threads or _all_cores(),
+        "threads": threads or all_cores(),
         "runtime": runtime.value,
         "host": host,
-        "limits": _limits(limit or []),
+        "limits": limits_of(limit or []),
+        "verify": not no_verify,
     }
     from controller import campaign
 
@@ -74,7 +76,7 @@ def compare(
 # --- options to values -------------------------------------------------------------------------------------
 
 
-def _device(device: DeviceKind | None, gpu: int | None) -> tuple[str, int | None]:
+def device_of(device: DeviceKind | None, gpu: int | None) -> tuple[str, int | None]:
     if gpu is not None and device is DeviceKind.cpu:
         raise UsageError(f"--device cpu and --gpu {gpu} contradict each other", "give one of the two")
     if gpu is not None or device is DeviceKind.gpu:
@@ -82,26 +84,26 @@ def _device(device: DeviceKind | None, gpu: int | None) -> tuple[str, int | None
     return "cpu", None
 
 
-def _workloads(names: list[str], quick: bool, overrides: dict[str, Any]) -> tuple[Any, ...]:
+def workloads_of(names: list[str], quick: bool, overrides: dict[str, Any]) -> tuple[Any, ...]:
     from controller.catalog import workloads
 
     return tuple(workloads.override(workloads.find(name, quick=quick), **overrides) for name in dict.fromkeys(names))
 
 
-def _runners(names: list[str]) -> tuple[str, ...]:
+def runner_names(names: list[str]) -> tuple[str, ...]:
     from controller.catalog import runners
 
     return tuple(spec.name for spec in runners.select(names)) if names else ()
 
 
-def _variants(texts: list[str]) -> tuple[Any, ...]:
+def variants_of(texts: list[str]) -> tuple[Any, ...]:
     from controller.results import Variant
     from controller.variants import parse_variant
 
     return tuple(dict.fromkeys(map(parse_variant, texts))) or (Variant(),)
 
 
-def _interpreters(pairs: list[str]) -> dict[str, Path]:
+def interpreters_of(pairs: list[str]) -> dict[str, Path]:
     from controller.catalog import runners
 
     found: dict[str, Path] = {}
@@ -117,13 +119,13 @@ def _interpreters(pairs: list[str]) -> dict[str, Path]:
     return found
 
 
-def _folder(path: Path | None) -> Path | None:
+def folder_of(path: Path | None) -> Path | None:
     if path is not None and not path.is_dir():
         raise UsageError(f"--data-dir {path} is not a folder", "give the folder that holds the dataset files")
     return path
 
 
-def _limits(pairs: list[str]) -> dict[str, str]:
+def limits_of(pairs: list[str]) -> dict[str, str]:
     if not pairs:
         return {}
     from controller.runtimes import limits
@@ -131,7 +133,7 @@ def _limits(pairs: list[str]) -> dict[str, str]:
     return limits.parse(pairs)
 
 
-def _all_cores() -> int:
+def all_cores() -> int:
     from controller import hosts
 
     return hosts.usable_cpus()

@@ -18,6 +18,7 @@ from controller.cli.compare import compare
 from controller.cli.doctor import doctor
 from controller.cli.images import app as images
 from controller.cli.runners import runners
+from controller.cli.verify import verify
 from controller.cli.workloads import workloads
 from controller.errors import ControllerError
 
@@ -33,6 +34,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(compare)
+app.command()(verify)
 app.command()(runners)
 app.command()(workloads)
 app.command()(build)

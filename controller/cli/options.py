@@ -106,3 +106,11 @@ Limits = Annotated[
         help="What every container may take, such as memory=8g, cpus=2, cpuset=0-3 or shm=2g; repeatable.",
     ),
 ]
+NoVerify = Annotated[
+    bool,
+    typer.Option(
+        "--no-verify",
+        help="Do not check first that the runners do the same work; the table then says that nothing proves it.",
+    ),
+]
+Fresh = Annotated[bool, typer.Option("--fresh", help="Probe every runner again, whatever is known from before.")]

@@ -1,9 +1,10 @@
 """A comparison as JSON for programs, with every number that a table shows and every trial behind it.
 
 Keys of version 1: ``format``, ``version``, ``campaign`` (as in results.Campaign), ``stored_at``, ``footer``,
-``workloads`` (heading, verdict, fastest, ties, problems), ``rows`` (one a cell, in the table's order; seconds, bytes,
-fractions; ``certificate`` as in results.Certificate; ``shown`` holds the table's texts) and ``trials``. Keys are only added within a version. A number that
-does not exist or is not finite is null. The durations of single steps stay in the store; here is their summary.
+``workloads`` (heading, verdict, fastest, ties, problems, same work), ``rows`` (one a cell, in the table's order;
+seconds, bytes, fractions; ``certificate`` as in results.Certificate; ``shown`` holds the table's texts) and
+``trials``. Keys are only added within a version. A number that does not exist or is not finite is null. The durations
+of single steps stay in the store; here is their summary.
 """
 
 import json

@@ -28,7 +28,9 @@ def machine_line(machine: Machine) -> str:
 
 def certificate_line(group: Group) -> str:
     """What is proven of a workload's rows; empty where none was verified."""
-    found = [row.certificate for row in group.rows if row.certificate is not None and row.certificate.state != UNSUPPORTED]
+    found = [
+        row.certificate for row in group.rows if row.certificate is not None and row.certificate.state != UNSUPPORTED
+    ]
     good = [certificate for certificate in found if certificate.state == PASS]
     if not found:
         return ""
