@@ -12,10 +12,11 @@ from runners.core.trial import device_message, open_device
 
 MAX_STEPS = 1000
 MAX_PERTURBATION = 0.1
+VARIATION = 0.1
 
 
 def run(adapter, request, model, blobs):
-    """Trains ``request.steps`` steps with dropout off from the shared weights; returns a ProbeResponse."""
+    """Trains ``request.steps`` steps with dropout off from ``varied`` shared weights; returns a ProbeResponse."""
     if not 1 <= request.steps <= MAX_STEPS:
         raise Refused("INVALID_ARGUMENT", "steps", "steps {} is not between 1 and {}".format(request.steps, MAX_STEPS))
     if not 0 <= request.perturbation <= MAX_PERTURBATION:
@@ -28,6 +29,7 @@ def run(adapter, request, model, blobs):
     response = runner_pb2.ProbeResponse(
         workload_digest=graph.digest(request.workload), data_digest=datasets.data_digest(request.arrays),
         weights_digest=weights_digest(model, initial), parameter_count=model.parameter_count)
+    initial = varied(model, initial)
     if request.perturbation:
         initial = perturbed(model, initial, request.perturbation)
     batches = first_batches(model, arrays, request.steps)
@@ -53,6 +55,19 @@ def first_batches(model, arrays, count):
                 break
         epoch += 1
     return batches
+
+
+def varied(model, initial):
+    """The shared weights with every bias, scale and offset moved by a shared draw, up to VARIATION: as they begin, zero
+    and one, a layer that forgets them would give the same numbers."""
+    moved = {layer: dict(arrays) for layer, arrays in initial.items()}
+    for node in model.nodes:
+        for name, shape in node.parameters.items():
+            if len(shape) == 1:
+                random = random_state(int(model.workload.seed), "variation", node.name, name)
+                draw = random.uniform(-VARIATION, VARIATION, shape)
+                moved[node.name][name] = (initial[node.name][name] + draw).astype(np.float32)
+    return moved
 
 
 def perturbed(model, initial, share):
