@@ -54,10 +54,6 @@ class PyTorchAdapter(Adapter):
         torch.backends.cuda.matmul.allow_tf32 = execution.tf32
 
     def build(self, model, initial):
-        jit = self._execution.variant.jit
-        if jit and not compiling.trusted(model):
-            raise Unsupported("variant jit=true", "TorchScript of PyTorch {} gives wrong gradients of LSTMs with "
-                              "recurrent_activation 'hard_sigmoid'".format(torch.__version__))
         torch.manual_seed(model.workload.seed)
         channels_last = self._execution.variant.layout == "nhwc"
         network = layers.Network(model, channels_last)
@@ -72,7 +68,9 @@ class PyTorchAdapter(Adapter):
         self._updates = optimizers.make(model.workload.optimizer, trained, self._device)
         self._arrangement = loaders.Arrangement(network.channels_first, channels_last,
                                                 model.workload.loss == "binary_crossentropy", self._device)
-        self._objective = compiling.compiled(self._model, self._criterion) if jit else self._eager_loss
+        self._objective = self._eager_loss
+        if self._execution.variant.jit:
+            self._objective = compiling.compiled(self._model, self._criterion)
 
     def _eager_loss(self, x, y):
         return self._criterion(self._model(x), y)

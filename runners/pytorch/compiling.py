@@ -8,8 +8,6 @@ import sysconfig
 import torch
 from torch import nn
 
-from runners.pytorch import recurrent
-
 HAS_COMPILE = hasattr(torch, "compile")
 NAME = "torch.compile" if HAS_COMPILE else "torch.jit.script"
 
@@ -39,16 +37,6 @@ def missing(on_gpu):
     if not os.path.exists(header):
         return "torch.compile needs {}; on Debian: apt-get install python3-dev".format(header)
     return ""
-
-
-def trusted(model):
-    """Whether compilation is known to keep the gradients of a ``trainyard.graph.Model``.
-
-    TorchScript of PyTorch 1.9.1 was seen to make wrong ones for LSTMs written out step by step, if two of them read
-    the same sequence; 1.11.0 was not. Nothing is known of the versions between."""
-    if HAS_COMPILE or tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (1, 11):
-        return True
-    return not any(recurrent.is_written_out(node) for node in model.nodes)
 
 
 def compiled(model, loss):

@@ -7,6 +7,10 @@ import torch
 from torch import nn
 from trainyard.v1 import workload_pb2
 
+# TorchScript of 1.9.1 was seen to make wrong gradients, or to fail, where two written-out LSTMs read the same sequence;
+# 1.11.0 was not. Nothing is known of the versions between.
+_SCRIPT_IS_SOUND = tuple(int(part) for part in torch.__version__.split(".")[:2]) >= (1, 11)
+
 
 def is_written_out(node):
     """Whether a node is an LSTM that PyTorch does not have."""
@@ -54,43 +58,51 @@ class HardSigmoidLstm(nn.Module):
         return [(way, "kernel", "recurrent", "bias") for way in ways]
 
     def forward(self, x):
-        outputs = self.forwards(x)
-        last = outputs[-1]
-        if self.backwards is None:
-            return torch.stack(outputs, 1) if self.return_sequences else last
-        reverse = self.backwards(x)
-        if not self.return_sequences:
-            return torch.cat([last, reverse[-1]], 1)
-        reverse.reverse()
-        return torch.cat([torch.stack(outputs, 1), torch.stack(reverse, 1)], 2)
+        outputs = self.forwards(x, self.return_sequences)
+        if self.backwards is not None:
+            outputs = torch.cat([outputs, self.backwards(x, self.return_sequences)], -1)
+        return outputs
 
 
 class _Direction(nn.Module):
-    """One LSTM over (batch, time, n), in order or in reverse; returns its outputs (batch, units) as it makes them."""
+    """The parameters of one LSTM over (batch, time, n), in order or in reverse."""
 
     def __init__(self, features, units, in_reverse):
         super(_Direction, self).__init__()
-        self.units = units
         self.in_reverse = in_reverse
         self.kernel = nn.Parameter(torch.zeros(4 * units, features))
         self.recurrent = nn.Parameter(torch.zeros(4 * units, units))
         self.bias = nn.Parameter(torch.zeros(4 * units))
 
-    def forward(self, x):
-        parts = list(nn.functional.linear(x, self.kernel, self.bias).unbind(1))
-        if self.in_reverse:
-            parts.reverse()
-        hidden = torch.zeros([x.size(0), self.units], dtype=x.dtype, device=x.device)
-        cell = hidden
-        outputs = []
-        for part in parts:
-            i, f, g, o = (part + nn.functional.linear(hidden, self.recurrent)).chunk(4, 1)
-            cell = hard_sigmoid(f) * cell + hard_sigmoid(i) * torch.tanh(g)
-            hidden = hard_sigmoid(o) * torch.tanh(cell)
-            outputs.append(hidden)
-        return outputs
+    def forward(self, x, return_sequences: bool):
+        from_input = nn.functional.linear(x, self.kernel, self.bias)
+        return _recur(from_input, self.recurrent, self.in_reverse, return_sequences)
+
+
+def _recur(from_input: torch.Tensor, recurrent: torch.Tensor, in_reverse: bool, return_sequences: bool) -> torch.Tensor:
+    """From x W + b of all time steps (batch, time, 4 units) to the outputs in order of time, or to the last made."""
+    parts = list(from_input.unbind(1))
+    if in_reverse:
+        parts.reverse()
+    hidden = torch.zeros([from_input.size(0), recurrent.size(1)], dtype=recurrent.dtype, device=recurrent.device)
+    cell = hidden
+    outputs = []
+    for part in parts:
+        i, f, g, o = (part + nn.functional.linear(hidden, recurrent)).chunk(4, 1)
+        cell = hard_sigmoid(f) * cell + hard_sigmoid(i) * torch.tanh(g)
+        hidden = hard_sigmoid(o) * torch.tanh(cell)
+        outputs.append(hidden)
+    if not return_sequences:
+        return hidden
+    if in_reverse:
+        outputs.reverse()
+    return torch.stack(outputs, 1)
 
 
 def hard_sigmoid(x):
     """min(max(0.2 x + 0.5, 0), 1); PyTorch's function of this name has slope 1/6."""
     return torch.clamp(0.2 * x + 0.5, 0.0, 1.0)
+
+
+if not _SCRIPT_IS_SOUND:
+    _recur = torch.jit.ignore(_recur)  # a scripted model calls it as it is
