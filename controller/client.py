@@ -196,7 +196,7 @@ class _Watchdog:
 
 def _translate(error: Any) -> RunnerError:
     code, details = error.code(), error.details() or ""
-    metadata = {key: value for key, value in (error.trailing_metadata() or ())}
+    metadata = dict(error.trailing_metadata() or ())
     reason = str(metadata.get(REASON_KEY, code.name))
     if code in _REFUSALS:
         unsupported = code == grpc.StatusCode.UNIMPLEMENTED

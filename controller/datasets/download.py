@@ -83,9 +83,7 @@ def _begins_at(response: http.client.HTTPResponse, start: int) -> bool:
     return (response.headers.get("Content-Range") or "").startswith(f"bytes {start}-")
 
 
-def _copy(
-    response: http.client.HTTPResponse, file: BinaryIO, received: int, total: int | None, report: Report
-) -> None:
+def _copy(response: http.client.HTTPResponse, file: BinaryIO, received: int, total: int | None, report: Report) -> None:
     """Writes the body. Raises _CutError if it ends before ``total``."""
     try:
         while chunk := response.read(_CHUNK):

@@ -58,9 +58,7 @@ def _split(words: Words, offset: NDArray[np.int64]) -> list[Words]:
     return [words[start:stop] for start, stop in itertools.pairwise(offset)]
 
 
-def review_blocks(
-    reviews: Reviews, vocabulary: int, maxlen: int, bigrams: bool
-) -> tuple[dict[str, blobs.Blocks], int]:
+def review_blocks(reviews: Reviews, vocabulary: int, maxlen: int, bigrams: bool) -> tuple[dict[str, blobs.Blocks], int]:
     """The arrays that are trained on, and how many different tokens there can be."""
     train, test = ([_numbered(row, vocabulary) for row in part] for part in (reviews.train, reviews.test))
     tokens = vocabulary

@@ -10,7 +10,8 @@ from controller.runtimes import engine_address
 from controller.runtimes.engine_address import EngineAddress
 from controller.runtimes.engine_errors import said, translated
 
-PING_SECONDS = 5.0
+# An engine that is asked for by name is waited for: one that commits a large layer answers late.
+CONNECT_SECONDS, FIND_SECONDS = 30.0, 5.0
 CALL_SECONDS = 120.0
 
 
@@ -86,16 +87,16 @@ def connect(context: str = "") -> Engine:
         raise HostError(
             f"no Docker engine: {address.socket} does not exist", "install and start Docker, or --runtime venv"
         )
-    return _connect(address)
+    return _connect(address, CONNECT_SECONDS)
 
 
 def find(context: str = "") -> Engine | None:
-    """As ``connect``, but None when there is none: at once where no socket exists, else within PING_SECONDS."""
+    """As ``connect``, but None when there is none: at once where no socket exists, else within FIND_SECONDS."""
     address = engine_address.find(context)
     if not address.may_answer():
         return None
     try:
-        return _connect(address)
+        return _connect(address, FIND_SECONDS)
     except HostError:
         return None
 
@@ -113,12 +114,12 @@ def client(address: EngineAddress, seconds: float = CALL_SECONDS) -> Any:
     )
 
 
-def _connect(address: EngineAddress) -> Engine:
+def _connect(address: EngineAddress, seconds: float) -> Engine:
     from docker.errors import DockerException
     from requests.exceptions import RequestException
 
     try:
-        found = client(address, PING_SECONDS)
+        found = client(address, seconds)
         info = found.info()
         found.api.timeout = CALL_SECONDS
     except (DockerException, RequestException, OSError) as error:

@@ -118,7 +118,8 @@ class Service(runner_pb2_grpc.RunnerServicer):
             session, self._idle = self._idle or self._new_session(), None
         except OSError as error:
             self._busy.release()
-            _abort(context, Refused("INTERNAL", "RUNNER_BROKEN", "no training process can be started: {}".format(error)))
+            message = "no training process can be started: {}".format(error)
+            _abort(context, Refused("INTERNAL", "RUNNER_BROKEN", message))
         self._current = session
         return session
 

@@ -14,9 +14,9 @@ from trainyard.v1 import runner_pb2, runner_pb2_grpc
 
 from controller.catalog.runners import load
 from controller.runtimes.base import StartOptions
+from controller.runtimes.health import CHANNEL_OPTIONS
 from controller.runtimes.interpreter import InterpreterRuntime
 from controller.runtimes.packages import clean_environment, uv_program
-from controller.runtimes.health import CHANNEL_OPTIONS
 from controller.runtimes.service import stage
 from controller.runtimes.venv import VenvRuntime
 from tests.unit.controller.fake_runners import gone

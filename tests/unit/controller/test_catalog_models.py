@@ -97,7 +97,10 @@ def test_residual_networks_stride_in_the_3x3_and_have_no_convolution_bias():
     assert shapes["stem_conv"] == (112, 112, 64)
     assert shapes["stem_pool"] == (56, 56, 64)
     assert [shapes[f"stage{n}_block1_relu3"] for n in (1, 2, 3, 4)] == [
-        (56, 56, 256), (28, 28, 512), (14, 14, 1024), (7, 7, 2048),
+        (56, 56, 256),
+        (28, 28, 512),
+        (14, 14, 1024),
+        (7, 7, 2048),
     ]
     for node in model.nodes:
         if node.op == "conv2d":

@@ -46,10 +46,19 @@ def test_what_must_be_identical(change, words):
         (with_output(probe(), "conv", norm=10.1), "layer conv (conv2d): norm of its output"),
         (with_output(probe(), "flat", ramp=-0.5), "layer flat (flatten): order of its output"),
         (probe(losses=(1.3, 1.1, 1.0, 0.9, 0.8)), "loss of step 1"),
-        (with_parameter(probe(), "norm", "scale", gradient=0.7), "layer norm (batch_norm): norm of the gradient of scale"),
+        (
+            with_parameter(probe(), "norm", "scale", gradient=0.7),
+            "layer norm (batch_norm): norm of the gradient of scale",
+        ),
         (probe(gradient_norm=1.6), "norm of the whole gradient"),
-        (with_parameter(probe(), "norm", "variance", moved=0.2), "layer norm (batch_norm): way of variance in training"),
-        (with_parameter(probe(), "logits", "kernel", ramp=-9.0), "layer logits (dense): order of kernel after training"),
+        (
+            with_parameter(probe(), "norm", "variance", moved=0.2),
+            "layer norm (batch_norm): way of variance in training",
+        ),
+        (
+            with_parameter(probe(), "logits", "kernel", ramp=-9.0),
+            "layer logits (dense): order of kernel after training",
+        ),
     ],
 )  # fmt: skip
 def test_where_two_probes_part(subject, where):

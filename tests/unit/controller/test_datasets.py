@@ -161,9 +161,7 @@ def test_bigrams_are_numbered_by_the_pair_and_size_the_embedding(tmp_path, data)
     # pairs in training: (1,4) (4,5) (5,4) | (1,2) | (1,5) (5,4) (4,2) | (1,4) (4,5); sorted:
     pairs = [(1, 2), (1, 4), (1, 5), (4, 2), (4, 5), (5, 4)]
     number = {pair: 6 + place for place, pair in enumerate(pairs)}
-    np.testing.assert_array_equal(
-        arrays["x_train"][3], [0, 0, 0, 1, 4, 5, number[1, 4], number[4, 5]]
-    )
+    np.testing.assert_array_equal(arrays["x_train"][3], [0, 0, 0, 1, 4, 5, number[1, 4], number[4, 5]])
     np.testing.assert_array_equal(
         arrays["x_train"][0], [4, 5, 4, 5, number[1, 4], number[4, 5], number[5, 4], number[4, 5]]
     )

@@ -46,9 +46,9 @@ def test_synthetic_tokens_can_be_learned():
     made = gather(synthetic.blocks(options))
     assert made["x_train"].dtype.kind == "i"
     assert made["x_train"].min() >= 0 and made["x_train"].max() < 500
-    counts = np.stack([
-        np.bincount(made["x_train"][made["y_train"] == label].ravel(), minlength=500) + 1.0 for label in (0, 1)
-    ])
+    counts = np.stack(
+        [np.bincount(made["x_train"][made["y_train"] == label].ravel(), minlength=500) + 1.0 for label in (0, 1)]
+    )
     odds = np.log(counts[1] / counts[1].sum()) - np.log(counts[0] / counts[0].sum())
     guessed = odds[made["x_test"]].sum(axis=1) > 0
     assert 0.9 < (guessed == made["y_test"]).mean() < 0.99

@@ -218,7 +218,7 @@ def test_overrides_change_the_digest_and_replace_the_other_of_a_pair():
     ):
         changed = workloads.override(original, **change)
         digests.add(workloads.summarise(changed).digest)
-        (key, value), = change.items()
+        ((key, value),) = change.items()
         assert (changed.seed if key == "seed" else getattr(changed.schedule, key)) == value
     assert len(digests) == 7
     assert workloads.override(original, steps=10).schedule.WhichOneof("measured") == "steps"
@@ -258,7 +258,10 @@ def test_quick_takes_the_files_table_or_else_a_general_limit(tmp_path):
 def test_a_summary_says_what_a_table_needs():
     summary = workloads.summarise(workloads.find("mlp-mnist"))
     assert (summary.dataset, summary.optimizer, summary.warmup, summary.measured) == (
-        "mnist", "Adam", "1 epoch", "20 epochs",
+        "mnist",
+        "Adam",
+        "1 epoch",
+        "20 epochs",
     )
     assert (summary.epochs, summary.steps, summary.parameter_count) == (20, None, 407050)
     again = workload_pb2.Workload.FromString(bytes.fromhex(summary.message))

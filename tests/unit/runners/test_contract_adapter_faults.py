@@ -165,5 +165,5 @@ ADAPTERS = {
 def test_fault_in_an_adapter_is_seen(fault):
     adapter, check, words = ADAPTERS[fault]
     found = result(check, adapter)
-    assert (found["outcome"], found["message"][:len(words)]) == (registry.FAIL, words)
+    assert (found["outcome"], found["message"][: len(words)]) == (registry.FAIL, words)
     assert "trace" not in found

@@ -18,16 +18,24 @@ SLOW = ("model.mlp", "losses-later")
 # The six of the certificate, each a module that a runner can serve.
 # Module -> {check: words of its failure}.
 MODULES = {
-    "batch_norm_epsilon": {"layer.batch_norm": "layer picture (batch_norm): output",
-                           "layer.batch_norm-sequence": "layer sequence (batch_norm): output",
-                           "running-values": "output in evaluation"},
+    "batch_norm_epsilon": {
+        "layer.batch_norm": "layer picture (batch_norm): output",
+        "layer.batch_norm-sequence": "layer sequence (batch_norm): output",
+        "running-values": "output in evaluation",
+    },
     "missing_bias": {"layer.conv2d": "layer valid.before (conv2d): output", "model.cnn": "loss of step 2"},
     "nchw_flatten": {"layer.flatten": "layer picture (flatten): output", "model.cnn": "loss of step 1"},
-    "gate_order": {"layer.lstm": "layer last (lstm): output",
-                   "layer.bidirectional_lstm": "layer last (bidirectional_lstm): output",
-                   "model.lstm": "loss of step 1", "model.bilstm": "loss of step 1"},
-    "skipped_step": {"optimizer.sgd": "loss of step 4", "optimizer.adam": "loss of step 4",
-                     "model.cnn": "loss of step 4"},
+    "gate_order": {
+        "layer.lstm": "layer last (lstm): output",
+        "layer.bidirectional_lstm": "layer last (bidirectional_lstm): output",
+        "model.lstm": "loss of step 1",
+        "model.bilstm": "loss of step 1",
+    },
+    "skipped_step": {
+        "optimizer.sgd": "loss of step 4",
+        "optimizer.adam": "loss of step 4",
+        "model.cnn": "loss of step 4",
+    },
     "rmsprop_epsilon": {"optimizer.rmsprop-odd": "loss of step 2", "optimizer.rmsprop-momentum": "loss of step 2"},
 }
 
@@ -37,7 +45,7 @@ def test_module_fails_by_name(module):
     adapter = importlib.import_module("tests.unit.runners.mutants." + module).ADAPTER
     for check, words in MODULES[module].items():
         found = result(check, adapter)
-        assert (found["outcome"], found["message"][:len(words)]) == (registry.FAIL, words)
+        assert (found["outcome"], found["message"][: len(words)]) == (registry.FAIL, words)
     assert result("layer.dense", adapter)["outcome"] == registry.PASS
 
 
@@ -50,6 +58,7 @@ def test_single_precision_passes(name):
 
 def test_wrong_loader_is_seen_by_losses_where_batches_are_opaque():
     """A batch that nobody can look into still has a loss."""
+
     class Opaque(Loader):
         def epoch(self, number):
             return ({"batch": batch} for batch in super().epoch(max(number, 1)))

@@ -145,7 +145,7 @@ class EpsilonOnCorrectedRoot(Adam):
     """Epsilon beside the root of the corrected second moment."""
 
     def change(self, o, s, g):
-        correction = np.sqrt(1 - o.beta_2 ** self.t)
+        correction = np.sqrt(1 - o.beta_2**self.t)
         plain = super().change(o, s, g)
         return plain * (np.sqrt(s["v"]) + o.epsilon) / (np.sqrt(s["v"]) + o.epsilon * correction)
 
@@ -164,28 +164,46 @@ class DecayFromTheFirstStep(Sgd):
 
 
 CLASSES = {
-    "conv padded at the top": (with_layers(conv2d=TopPaddedConv), "layer.conv2d-odd",
-                               "layer same-even (conv2d): output"),
+    "conv padded at the top": (
+        with_layers(conv2d=TopPaddedConv),
+        "layer.conv2d-odd",
+        "layer same-even (conv2d): output",
+    ),
     "conv flipped": (with_layers(conv2d=FlippedConv), "layer.conv2d", "layer valid (conv2d): output"),
-    "max pads with zero": (with_layers(max_pool2d=ZeroPaddedMax), "layer.max_pool2d",
-                           "layer same (max_pool2d): output"),
-    "average counts padding": (with_layers(avg_pool2d=PaddingCounted), "layer.avg_pool2d",
-                               "layer same (avg_pool2d): output"),
+    "max pads with zero": (
+        with_layers(max_pool2d=ZeroPaddedMax),
+        "layer.max_pool2d",
+        "layer same (max_pool2d): output",
+    ),
+    "average counts padding": (
+        with_layers(avg_pool2d=PaddingCounted),
+        "layer.avg_pool2d",
+        "layer same (avg_pool2d): output",
+    ),
     "relu leaks backwards": (with_layers(relu=LeakyRelu), "layer.relu", "layer picture.before (conv2d): gradient"),
     "unbiased running variance": (with_layers(batch_norm=UnbiasedVariance), "running-values", "output in evaluation"),
     "other momentum": (with_layers(batch_norm=OtherMomentum), "running-values", "output in evaluation, trained"),
-    "batch statistics in evaluation": (with_layers(batch_norm=BatchStatisticsInEvaluation), "running-values",
-                                       "output in evaluation, untrained"),
+    "batch statistics in evaluation": (
+        with_layers(batch_norm=BatchStatisticsInEvaluation),
+        "running-values",
+        "output in evaluation, untrained",
+    ),
     "dropout not scaled": (with_layers(dropout=UnscaledDropout), "dropout-scale", "layer drop (dropout): values"),
     "dropout in evaluation": (with_layers(dropout=DropoutInEvaluation), "evaluation", "output in evaluation"),
     "dropout does nothing": (with_layers(dropout=NoDropout), "evaluation", "layer dropout-3 (dropout)"),
     "dropout without seed": (with_layers(dropout=UnseededDropout), registry.TWICE, "loss of step 1"),
     "other hard sigmoid": (with_layers(lstm=OtherHardLstm), "layer.lstm", "layer hard (lstm): output"),
-    "second direction not put back": (with_layers(bidirectional_lstm=BackwardsNotPutBack), "layer.bidirectional_lstm",
-                                      "layer all (bidirectional_lstm): output"),
+    "second direction not put back": (
+        with_layers(bidirectional_lstm=BackwardsNotPutBack),
+        "layer.bidirectional_lstm",
+        "layer all (bidirectional_lstm): output",
+    ),
     "token 0 masked": (with_layers(embedding=MaskedEmbedding), "layer.embedding", "layer tokens (embedding): output"),
-    "epsilon on the corrected root": (with_optimizers(adam=EpsilonOnCorrectedRoot), "optimizer.adam-odd",
-                                      "loss of step"),
+    "epsilon on the corrected root": (
+        with_optimizers(adam=EpsilonOnCorrectedRoot),
+        "optimizer.adam-odd",
+        "loss of step",
+    ),
     "lazy rows": (with_optimizers(sgd=LazySgd), "optimizer-table.sgd-momentum", ""),
     "decay from the first step": (with_optimizers(sgd=DecayFromTheFirstStep), "optimizer.sgd-decay", "loss of step 2"),
 }
@@ -195,4 +213,4 @@ CLASSES = {
 def test_fault_in_a_layer_or_optimizer_is_seen(fault):
     adapter, check, words = CLASSES[fault]
     found = result(check, adapter)
-    assert (found["outcome"], found["message"][:len(words)]) == (registry.FAIL, words)
+    assert (found["outcome"], found["message"][: len(words)]) == (registry.FAIL, words)

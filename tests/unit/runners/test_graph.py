@@ -29,14 +29,23 @@ def residual_block(sketch, name, filters, stride, project):
     """A bottleneck block: 1x1, 3x3 with the stride, 1x1 to four times as many, and a shortcut."""
     source = sketch.last
     for number, (kernel, count, step) in enumerate(((1, filters, 1), (3, filters, stride), (1, 4 * filters, 1)), 1):
-        sketch.add("conv2d", f"{name}.c{number}", filters=count, kernel=kernel, stride=step, padding="same",
-                   use_bias=False)
+        sketch.add(
+            "conv2d", f"{name}.c{number}", filters=count, kernel=kernel, stride=step, padding="same", use_bias=False
+        )
         sketch.add("batch_norm", f"{name}.b{number}")
         if number < 3:
             sketch.add("relu", f"{name}.r{number}")
     if project:
-        sketch.add("conv2d", name + ".shortcut", [source], filters=4 * filters, kernel=1, stride=stride,
-                   padding="same", use_bias=False)
+        sketch.add(
+            "conv2d",
+            name + ".shortcut",
+            [source],
+            filters=4 * filters,
+            kernel=1,
+            stride=stride,
+            padding="same",
+            use_bias=False,
+        )
         source = sketch.add("batch_norm", name + ".shortcut-norm")
     sketch.add("add", name + ".sum", [name + ".b3", source])
     sketch.add("relu", name + ".out")
@@ -51,8 +60,9 @@ def test_residual_graph_has_the_shapes_and_counts_of_its_paper():
     sketch.add("max_pool2d", "pool", size=3, stride=2, padding="same")
     for stage, (filters, blocks) in enumerate(((64, 3), (128, 4)), 1):
         for block in range(blocks):
-            residual_block(sketch, f"s{stage}b{block}", filters, 2 if (stage, block) == (2, 0) else 1,
-                           project=block == 0)
+            residual_block(
+                sketch, f"s{stage}b{block}", filters, 2 if (stage, block) == (2, 0) else 1, project=block == 0
+            )
     sketch.add("global_avg_pool2d", "head")
     sketch.add("dense", "logits", units=10)
     model = sketch.model()
@@ -69,11 +79,23 @@ def test_residual_graph_has_the_shapes_and_counts_of_its_paper():
     assert model.classes == 10
 
 
-@pytest.mark.parametrize(("length", "window", "stride", "output", "before", "after"), [
-    (5, 3, 1, 5, 1, 1), (6, 3, 2, 3, 0, 1), (7, 3, 2, 4, 1, 1), (224, 7, 2, 112, 2, 3), (112, 3, 2, 56, 0, 1),
-    (5, 2, 1, 5, 0, 1), (8, 1, 2, 4, 0, 0), (9, 5, 3, 3, 1, 1), (3, 5, 1, 3, 2, 2), (10, 4, 3, 4, 1, 2),
-    (1, 3, 2, 1, 1, 1), (4, 2, 4, 1, 0, 0),
-])
+@pytest.mark.parametrize(
+    ("length", "window", "stride", "output", "before", "after"),
+    [
+        (5, 3, 1, 5, 1, 1),
+        (6, 3, 2, 3, 0, 1),
+        (7, 3, 2, 4, 1, 1),
+        (224, 7, 2, 112, 2, 3),
+        (112, 3, 2, 56, 0, 1),
+        (5, 2, 1, 5, 0, 1),
+        (8, 1, 2, 4, 0, 0),
+        (9, 5, 3, 3, 1, 1),
+        (3, 5, 1, 3, 2, 2),
+        (10, 4, 3, 4, 1, 2),
+        (1, 3, 2, 1, 1, 1),
+        (4, 2, 4, 1, 0, 0),
+    ],
+)
 def test_same_padding_of_one_axis(length, window, stride, output, before, after):
     assert graph.same_padding(length, window, stride) == (before, after)
     fields = {"filters": 2, "kernel": (window, 1), "stride": (stride, 1), "padding": "same"}
@@ -90,26 +112,38 @@ def test_same_padding_always_leaves_a_real_value_in_every_window():
         assert starts[-1] + window <= length + after
 
 
-@pytest.mark.parametrize(("length", "window", "stride", "output"), [
-    (9, 3, 1, 7), (9, 3, 2, 4), (8, 3, 2, 3), (8, 2, 2, 4), (9, 2, 2, 4), (5, 5, 3, 1), (7, 1, 3, 3),
-])
+@pytest.mark.parametrize(
+    ("length", "window", "stride", "output"),
+    [
+        (9, 3, 1, 7),
+        (9, 3, 2, 4),
+        (8, 3, 2, 3),
+        (8, 2, 2, 4),
+        (9, 2, 2, 4),
+        (5, 5, 3, 1),
+        (7, 1, 3, 3),
+    ],
+)
 def test_valid_windows_of_one_axis(length, window, stride, output):
     fields = {"kernel": (1, window), "stride": (1, stride)}
     assert picture("conv2d", (5, length, 3), filters=2, **fields) == (5, output, 2)
 
 
-@pytest.mark.parametrize(("op", "fields", "shape", "parameters"), [
-    ("dense", {"units": 4}, (6, 4), {"kernel": (5, 4), "bias": (4,)}),
-    ("dense", {"units": 4, "use_bias": False}, (6, 4), {"kernel": (5, 4)}),
-    ("lstm", {"units": 3}, (3,), {"kernel": (5, 12), "recurrent": (3, 12), "bias": (12,)}),
-    ("lstm", {"units": 3, "return_sequences": True}, (6, 3), None),
-    ("bidirectional_lstm", {"units": 3}, (6,), None),
-    ("bidirectional_lstm", {"units": 3, "return_sequences": True}, (6, 6), None),
-    ("batch_norm", {}, (6, 5), {"scale": (5,), "offset": (5,)}),
-    ("global_avg_pool1d", {}, (5,), {}),
-    ("flatten", {}, (30,), {}),
-    ("softmax", {}, (6, 5), {}),
-])
+@pytest.mark.parametrize(
+    ("op", "fields", "shape", "parameters"),
+    [
+        ("dense", {"units": 4}, (6, 4), {"kernel": (5, 4), "bias": (4,)}),
+        ("dense", {"units": 4, "use_bias": False}, (6, 4), {"kernel": (5, 4)}),
+        ("lstm", {"units": 3}, (3,), {"kernel": (5, 12), "recurrent": (3, 12), "bias": (12,)}),
+        ("lstm", {"units": 3, "return_sequences": True}, (6, 3), None),
+        ("bidirectional_lstm", {"units": 3}, (6,), None),
+        ("bidirectional_lstm", {"units": 3, "return_sequences": True}, (6, 6), None),
+        ("batch_norm", {}, (6, 5), {"scale": (5,), "offset": (5,)}),
+        ("global_avg_pool1d", {}, (5,), {}),
+        ("flatten", {}, (30,), {}),
+        ("softmax", {}, (6, 5), {}),
+    ],
+)
 def test_layers_on_a_sequence(op, fields, shape, parameters):
     sketch = Sketch((6, 5))
     sketch.add(op, "it", **fields)
@@ -130,11 +164,13 @@ def test_batch_norm_has_state_and_conv_parameters_are_in_order():
 
 def test_bidirectional_parameters_are_named_by_direction():
     node = next(node for node in MODELS["bilstm"]().nodes if node.name == "both")
-    assert list(node.parameters) == [direction + name for direction in ("forward_", "backward_")
-                                     for name in ("kernel", "recurrent", "bias")]
+    assert list(node.parameters) == [
+        direction + name for direction in ("forward_", "backward_") for name in ("kernel", "recurrent", "bias")
+    ]
 
 
 # --- refusals ------------------------------------------------------------------------------------------------
+
 
 def refusal(sketch):
     with pytest.raises(graph.WorkloadError) as caught:
@@ -271,20 +307,32 @@ def test_bad_field_is_refused(name):
     value, words = BAD_FIELDS[name]
     sketch = rows()
     owner, _, field = name.rpartition(".")
-    message = {"": sketch.workload, "schedule": sketch.workload.schedule, "optimizer": sketch.workload.optimizer,
-               "dataset": sketch.workload.dataset.synthetic}[owner]
+    message = {
+        "": sketch.workload,
+        "schedule": sketch.workload.schedule,
+        "optimizer": sketch.workload.optimizer,
+        "dataset": sketch.workload.dataset.synthetic,
+    }[owner]
     setattr(message, field, value)
     found, text = refusal(sketch)
     assert found == name
     assert words in text
 
 
-@pytest.mark.parametrize(("optimizer", "options", "field"), [
-    ("sgd", {"momentum": 1.0}, "momentum"), ("sgd", {"momentum": -0.1}, "momentum"),
-    ("adam", {"beta_1": 1.0}, "beta_1"), ("adam", {"beta_2": 2.0}, "beta_2"), ("adam", {"epsilon": 0.0}, "epsilon"),
-    ("rmsprop", {"rho": 1.0}, "rho"), ("rmsprop", {"epsilon": -1e-7}, "epsilon"),
-    ("adadelta", {"rho": float("nan")}, "rho"), ("adadelta", {"epsilon": 0.0}, "epsilon"),
-])
+@pytest.mark.parametrize(
+    ("optimizer", "options", "field"),
+    [
+        ("sgd", {"momentum": 1.0}, "momentum"),
+        ("sgd", {"momentum": -0.1}, "momentum"),
+        ("adam", {"beta_1": 1.0}, "beta_1"),
+        ("adam", {"beta_2": 2.0}, "beta_2"),
+        ("adam", {"epsilon": 0.0}, "epsilon"),
+        ("rmsprop", {"rho": 1.0}, "rho"),
+        ("rmsprop", {"epsilon": -1e-7}, "epsilon"),
+        ("adadelta", {"rho": float("nan")}, "rho"),
+        ("adadelta", {"epsilon": 0.0}, "epsilon"),
+    ],
+)
 def test_bad_optimizer_is_refused(optimizer, options, field):
     assert refusal(rows().optimizer(optimizer, 0.1, **options))[0] == "optimizer." + field
 
@@ -299,8 +347,15 @@ def test_missing_parts_are_refused():
     assert refusal(sketch) == ("schedule", "schedule: one of steps, epochs is needed")
 
 
-@pytest.mark.parametrize(("shape", "field"), [([], "dataset.shape"), ([1, 2, 3, 4], "dataset.shape"),
-                                              ([0], "dataset.shape"), ([9000, 9000, 900], "dataset.shape")])
+@pytest.mark.parametrize(
+    ("shape", "field"),
+    [
+        ([], "dataset.shape"),
+        ([1, 2, 3, 4], "dataset.shape"),
+        ([0], "dataset.shape"),
+        ([9000, 9000, 900], "dataset.shape"),
+    ],
+)
 def test_bad_sample_shapes_are_refused(shape, field):
     sketch = rows()
     del sketch.workload.dataset.synthetic.shape[:]
@@ -308,10 +363,15 @@ def test_bad_sample_shapes_are_refused(shape, field):
     assert refusal(sketch)[0] == field
 
 
-@pytest.mark.parametrize(("kind", "options", "shape", "integer"), [
-    ("mnist", {}, (28, 28, 1), False), ("cifar10", {"augment": "none"}, (32, 32, 3), False),
-    ("imdb", {"vocabulary": 100, "maxlen": 7}, (7,), True), ("nietzsche", {"maxlen": 5, "step": 3}, (5, 57), False),
-])
+@pytest.mark.parametrize(
+    ("kind", "options", "shape", "integer"),
+    [
+        ("mnist", {}, (28, 28, 1), False),
+        ("cifar10", {"augment": "none"}, (32, 32, 3), False),
+        ("imdb", {"vocabulary": 100, "maxlen": 7}, (7,), True),
+        ("nietzsche", {"maxlen": 5, "step": 3}, (5, 57), False),
+    ],
+)
 def test_input_shapes_of_the_datasets(kind, options, shape, integer):
     dataset = workload_pb2.Dataset()
     getattr(dataset, kind).SetInParent()
@@ -322,10 +382,16 @@ def test_input_shapes_of_the_datasets(kind, options, shape, integer):
 
 # --- schedule, dropout, digest -------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("warmup", "measured", "expected"), [
-    ({"warmup_steps": 20}, {"steps": 200}, (20, 200, 3)), ({"warmup_epochs": 1}, {"epochs": 20}, (8, 160, 1)),
-    ({"warmup_steps": 8}, {"epochs": 2}, (8, 16, 1)), ({"warmup_steps": 9}, {"steps": 1}, (9, 1, 2)),
-])
+
+@pytest.mark.parametrize(
+    ("warmup", "measured", "expected"),
+    [
+        ({"warmup_steps": 20}, {"steps": 200}, (20, 200, 3)),
+        ({"warmup_epochs": 1}, {"epochs": 20}, (8, 160, 1)),
+        ({"warmup_steps": 8}, {"epochs": 2}, (8, 16, 1)),
+        ({"warmup_steps": 9}, {"steps": 1}, (9, 1, 2)),
+    ],
+)
 def test_measuring_starts_at_an_epoch_that_warm_up_did_not_touch(warmup, measured, expected):
     schedule = workload_pb2.Schedule(batch_size=8, **dict(warmup, **measured))
     assert graph.step_counts(schedule, 67) == expected

@@ -61,8 +61,12 @@ def assert_gradients(model):
     for node in model.nodes:
         assert set(gradients[node.name]) == set(node.parameters)
         for name in node.parameters:
-            assert_agree(adapter.values[node.name][name], gradients[node.name][name],
-                         lambda: loss_of(adapter, x, y), f"{node.name}/{name}")
+            assert_agree(
+                adapter.values[node.name][name],
+                gradients[node.name][name],
+                lambda: loss_of(adapter, x, y),
+                f"{node.name}/{name}",
+            )
     if by_input is not None:
         assert_agree(x, by_input, lambda: loss_of(adapter, x, y), "input")
 

@@ -47,7 +47,7 @@ def test_decay_divides_the_first_step_by_one_and_the_second_by_one_plus_decay(na
 
 
 def velocity(step, momentum):
-    return -RATE * G * (1 - momentum ** step) / (1 - momentum)
+    return -RATE * G * (1 - momentum**step) / (1 - momentum)
 
 
 def test_sgd_momentum():
@@ -62,7 +62,7 @@ def test_sgd_nesterov():
 @pytest.mark.parametrize("epsilon", [1e-7, 0.1])
 def test_adam_adds_epsilon_beside_the_uncorrected_root(epsilon):
     def change(t):
-        root = math.sqrt(1 - 0.999 ** t)
+        root = math.sqrt(1 - 0.999**t)
         return -RATE * root * G / (root * G + epsilon)
 
     assert path("adam", epsilon=epsilon) == pytest.approx(summed(change), rel=1e-12)
@@ -71,15 +71,16 @@ def test_adam_adds_epsilon_beside_the_uncorrected_root(epsilon):
 @pytest.mark.parametrize("epsilon", [1e-7, 0.1])
 def test_rmsprop_adds_epsilon_outside_the_root(epsilon):
     def change(t):
-        return -rate(t, 0.2) * G / (math.sqrt(1 - 0.9 ** t) * G + epsilon)
+        return -rate(t, 0.2) * G / (math.sqrt(1 - 0.9**t) * G + epsilon)
 
     assert path("rmsprop", decay=0.2, epsilon=epsilon) == pytest.approx(summed(change), rel=1e-12)
 
 
 def test_rmsprop_centered_with_momentum():
     """v - a^2 = (1 - rho^t) rho^t g^2 for a constant gradient."""
+
     def update(t):
-        return RATE * G / (math.sqrt((1 - 0.9 ** t) * 0.9 ** t) * G + 0.01)
+        return RATE * G / (math.sqrt((1 - 0.9**t) * 0.9**t) * G + 0.01)
 
     expected = summed(lambda t: -sum(0.5 ** (t - k) * update(k) for k in range(1, t + 1)))
     assert path("rmsprop", momentum=0.5, centered=True, epsilon=0.01) == pytest.approx(expected, rel=1e-12)
@@ -87,9 +88,8 @@ def test_rmsprop_centered_with_momentum():
 
 def test_adadelta_two_steps():
     rho, epsilon = 0.95, 1e-3
-    first = G * math.sqrt(epsilon) / math.sqrt((1 - rho) * G ** 2 + epsilon)
-    second = (G * math.sqrt((1 - rho) * first ** 2 + epsilon)
-              / math.sqrt((1 - rho ** 2) * G ** 2 + epsilon))
+    first = G * math.sqrt(epsilon) / math.sqrt((1 - rho) * G**2 + epsilon)
+    second = G * math.sqrt((1 - rho) * first**2 + epsilon) / math.sqrt((1 - rho**2) * G**2 + epsilon)
     expected = [START - RATE * first, START - RATE * (first + second)]
     assert path("adadelta", epsilon=epsilon)[:2] == pytest.approx(expected, rel=1e-14)
 
