@@ -10,9 +10,12 @@ from tests.unit.controller.made_up import (
     IDENTITY,
     JIT,
     MLP,
+    OTHER_WORK,
+    PASSED,
     RANDOM,
     campaign,
     cell,
+    certified,
     lost,
     measurement,
     trial,
@@ -190,6 +193,40 @@ def test_kinds_of_memory_are_kept_apart_and_a_missing_one_keeps_its_reason():
     assert row.memory == (Memory("host_rss_peak", 200 * mebibyte), Memory("workers_pss", 7 * mebibyte), gone)
     assert row.memory_bytes("device_peak") is None
     assert row.memory_bytes("unheard_of") is None
+
+
+def certified_group(*certificates, parts=(), cells=(A, B, C)):
+    whole = certified(campaign(*cells), *certificates)
+    return compare(whole, [entry for part in parts for entry in part])
+
+
+def test_a_row_that_does_other_work_is_shown_last_and_takes_part_in_nothing():
+    other = replace(IDENTITY, parameter_count=1)
+    odd = [replace(entry, identity=other) for entry in trials(A, 1.0, 1.1, 1.2)]
+    comparison = certified_group(
+        OTHER_WORK, PASSED, PASSED, parts=(odd, trials(B, 20.0, 21.0, 22.0), trials(C, 30.0, 31.0, 32.0))
+    )
+    (group,) = comparison.groups
+    assert [(row.label(), row.rank, row.ratio) for row in group.rows] == [
+        ("b-1", 1, 1.0),
+        ("c-1", 2, pytest.approx(31.0 / 21.0)),
+        ("a-1", None, None),
+    ]
+    assert (group.fastest, group.problems, group.tied) == ("b-1", (), ())
+    assert group.rows[2].seconds.median == 1.1 and group.rows[2].certificate == OTHER_WORK
+    assert not comparison.is_sound
+
+
+def test_rows_that_all_do_other_work_are_not_ranked():
+    comparison = certified_group(OTHER_WORK, OTHER_WORK, parts=(trials(A, 1.0, 2.0, 3.0), trials(B, 4.0, 5.0, 6.0)))
+    assert comparison.groups[0].verdict == "not ranked: no row does the work that it should"
+    assert [row.rank for row in comparison.groups[0].rows] == [None, None, None]
+
+
+def test_certified_rows_are_sound_and_so_are_those_that_were_not_verified():
+    parts = [trials(where, 1.0, 2.0, 3.0) for where in (A, B, C)]
+    assert certified_group(PASSED, PASSED, PASSED, parts=parts).is_sound
+    assert certified_group(PASSED, parts=parts).is_sound
 
 
 def test_labels_tell_variant_host_and_device_apart():

@@ -7,7 +7,7 @@ import threading
 import pytest
 from rich.console import Console
 
-from controller.events import BuildProgress, DataProgress, Note, TrialDone, TrialProgress
+from controller.events import BuildProgress, DataProgress, Note, ProbeProgress, TrialDone, TrialProgress
 from controller.report import live
 from controller.results import FAILED
 from tests.unit.controller.made_up import JIT, cell, lost, trials
@@ -88,6 +88,26 @@ def test_every_trial_starts_and_ends_with_a_line(lines):
     ]
 
 
+PROBES = (
+    ProbeProgress(1, 2, "reference", "mlp-mnist", "running"),
+    ProbeProgress(1, 2, "reference", "mlp-mnist", "done"),
+    ProbeProgress(2, 2, "jittor-1.3.1", "mlp-mnist", "running"),
+    ProbeProgress(2, 2, "jittor-1.3.1", "mlp-mnist", "failed", "no layer [lstm]"),
+)
+
+
+def test_each_probe_starts_and_ends_with_a_line(lines):
+    display, _, printed = lines
+    for event in PROBES:
+        display(event)
+    assert printed() == [
+        "check 1/2 reference on mlp-mnist: training a few steps",
+        "check 1/2 reference on mlp-mnist: done",
+        "check 2/2 jittor-1.3.1 on mlp-mnist: training a few steps",
+        "check 2/2 jittor-1.3.1 on mlp-mnist: no layer [lstm]",
+    ]
+
+
 def test_a_phase_of_less_than_an_epoch_is_told_in_steps():
     event = TrialProgress(1, 1, CELL, "warmup", 7, 500, 1_875)
     assert live.trial_text(event) == "warmup, step 7/500"
@@ -151,6 +171,20 @@ def test_builds_are_several_bars_and_give_way_to_the_trial(bars):
     assert last[0].startswith("pytorch-1.11.0 (jit) ")
     assert last[0].endswith(" measure, epoch 2/20, 25,000 samples/s, about 60 s left")
     assert last[1].startswith("trials ") and last[1].endswith(" 1 of 6")
+
+
+def test_probes_have_bars_that_give_way_to_trials(bars):
+    display, clock, drawn = bars
+    for event in PROBES[:3]:
+        display(event)
+    last = drawn()[-2:]
+    assert last[0].startswith("check jittor-1.3.1 on mlp-mnist ") and last[0].endswith(" training a few steps")
+    assert last[1].startswith("checks ") and last[1].endswith(" 2 of 2")
+    display(PROBES[3])
+    assert "check 2/2 jittor-1.3.1 on mlp-mnist: no layer [lstm]" in drawn()
+    clock.now += 1
+    display(progress())
+    assert not [line for line in drawn()[-2:] if line.startswith("check")]
 
 
 def test_what_must_not_be_lost_is_printed_above_the_bars(bars):

@@ -13,7 +13,21 @@ from rich.console import Console
 from controller.comparison import compare
 from controller.report import columns, json_, terminal
 from controller.results import FAILED, UNSUPPORTED
-from tests.unit.controller.made_up import IDENTITY, JIT, MLP, RANDOM, campaign, cell, lost, measurement, trial, trials
+from tests.unit.controller.made_up import (
+    IDENTITY,
+    JIT,
+    MLP,
+    OTHER_WORK,
+    PASSED,
+    RANDOM,
+    campaign,
+    cell,
+    certified,
+    lost,
+    measurement,
+    trial,
+    trials,
+)
 
 GOLDEN = Path(__file__).parent / "golden"
 STORED_AT = "/home/somebody/.local/share/trainyard/results.sqlite"
@@ -115,6 +129,41 @@ def test_problems_stand_under_the_table():
     assert "not ranked: the rows did not do the same work" in text
     assert "problem: data differs: 000000000000 in b-1; d1d1d1d1d1d1 in a-1" in text
     assert "fastest" not in text
+
+
+def unequal(*certificates):
+    a, b = cell("a-1"), cell("b-1")
+    entries = [*trials(a, 3.0, 4.0), *trials(b, 1.0, 2.0)]
+    return compare(certified(campaign(a, b, trials=2), *certificates), entries), entries
+
+
+@pytest.mark.parametrize("width", [160, 44])
+def test_a_row_that_does_other_work_says_so_in_place_of_a_ratio(width):
+    text = text_of(unequal(PASSED, OTHER_WORK)[0], width)
+    (line,) = [line for line in text.splitlines() if line.startswith("b-1 ")]
+    assert "1.50" in line and "UNEQUAL" in line
+    assert (
+        "b-1: UNEQUAL: parts from the reference at layer norm (batch_norm): norm of its output: 12.3 instead of 12.1"
+    ) in text.splitlines()
+    assert "same work: 1 of 2 rows trained a few steps as the reference; losses within 3e-07" in text.splitlines()
+    assert "fastest" not in text
+
+
+def test_rows_that_were_verified_say_with_what_and_the_others_nothing():
+    text = text_of(unequal(PASSED, replace(PASSED, cut="widths / 2"))[0], 160)
+    line = "same work: 2 of 2 rows trained a few steps as the reference; losses within 3e-07 (probed with widths / 2)"
+    assert line in text.splitlines() and "UNEQUAL" not in text
+    assert "same work" not in text_of(unequal()[0], 160)
+
+
+def test_json_holds_the_certificates():
+    document = json_.document(*unequal(PASSED, OTHER_WORK))
+    first, second = (row["certificate"] for row in document["rows"])
+    assert (first["state"], first["largest"][0]["deviation"]) == ("pass", 2.7e-7)
+    assert (second["state"], second["text"]) == ("fail", OTHER_WORK.text)
+    assert document["rows"][1]["shown"]["ratio"] == "UNEQUAL"
+    assert document["workloads"][0]["same_work"].startswith("same work: 1 of 2 rows")
+    assert [row["certificate"] for row in json_.document(*unequal())["rows"]] == [None, None]
 
 
 @pytest.mark.parametrize(
