@@ -25,7 +25,7 @@ target "jittor-1_3_1-cpu" {
     "PIP_LOCK" = "docker/pip/pip.txt",
     "LOCK" = "runners/jittor/locks/1.3.1.63-cpu-py310.txt",
     "CUDA_LOCK" = "docker/cuda/none.txt",
-    "VARIABLES" = "JITTOR_HOME=/opt/environment/jittor\ncache_name=default\ncc_flags='-include \"/opt/environment/jittor/std.h\"'\nnvcc_path=''\ngdb_path=''\nmpicc_path=''\ndebug=0\nuse_mkl=1\nuse_mpi=0\nuse_nccl=0\nlog_silent=1\nOMP_WAIT_POLICY=passive",
+    "VARIABLES" = "JITTOR_HOME=/opt/environment/jittor\ncache_name=default\ncc_flags='-march=x86-64-v3 -include \"/opt/environment/jittor/std.h\"'\nnvcc_path=''\ngdb_path=''\nmpicc_path=''\ndebug=0\nuse_mkl=1\nuse_mpi=0\nuse_nccl=0\nlog_silent=1\nOMP_WAIT_POLICY=passive\nJITTOR_CPU_KEY=x86-64-v3",
     "PREPARE" = "runners.jittor.prepare",
     "PREPARE_SOURCE" = ".",
     "ADAPTER" = "runners.jittor.adapter",

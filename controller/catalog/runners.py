@@ -34,7 +34,8 @@ class Locks(BaseModel):
 
 class _Block(BaseModel):
     """One ``[[runner]]`` block as written. ``writable`` are folders of its environment that the framework writes
-    while it trains: in a container, where nothing else can be written, each trial has a fresh copy of them."""
+    while it trains: in a container, where nothing else can be written, each trial has a fresh copy of them.
+    ``image_environment`` are variables of images, over ``environment``: an image may move to another processor."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -53,6 +54,7 @@ class _Block(BaseModel):
     notes: str = ""
     locks: Locks
     environment: dict[str, str] = Field(default_factory=dict)
+    image_environment: dict[str, str] = Field(default_factory=dict)
     writable: tuple[Annotated[str, StringConstraints(pattern=r"^\{environment\}/.+$")], ...] = ()
 
 

@@ -70,7 +70,7 @@ class ImagePlan:
             "LOCK": RUNNER_LOCK,
             "CUDA_LOCK": CUDA_LOCK,
             "INDEXES": " ".join(self.spec.indexes),
-            "VARIABLES": variables(self.spec.environment),
+            "VARIABLES": variables(image_environment(self.spec)),
             "PREPARE": self.spec.prepare or "",
             "PREPARE_SOURCE": PREPARE,
             "ADAPTER": self.spec.adapter,
@@ -114,7 +114,7 @@ def plan(spec: RunnerSpec, flavour: str, staged: Staged) -> ImagePlan:
         "adapter": spec.adapter,
         "debian": spec.debian_packages,
         "indexes": spec.indexes,
-        "environment": spec.environment,
+        "environment": image_environment(spec),
         "files": {name: _digest(folder / name) for name in ("Dockerfile", "entrypoint.sh", "variables.sh")},
         "locks": [_digest(path) for path in (lock, cuda_lock, pip_lock)],
         "prepare": {name: _digest(staged.folder / name) for name in prepare},
@@ -133,6 +133,11 @@ def pip_file(python: str, folder: Path) -> Path:
     """The pinned installer; Python 3.6 has an older one."""
     special = folder / "pip" / f"pip-py{python.replace('.', '')}.txt"
     return special if special.is_file() else folder / "pip" / "pip.txt"
+
+
+def image_environment(spec: RunnerSpec) -> dict[str, str]:
+    """The runner's variables inside an image."""
+    return {**spec.environment, **spec.image_environment}
 
 
 def variables(environment: Mapping[str, str]) -> str:
