@@ -81,7 +81,8 @@ def _report(name: str, pairs: list[tuple[Side, Side]]) -> None:
     outside = [statistics.median(pair[side][1] for pair in pairs) for side in (0, 1)]
     print(
         f"{name}: container / process {statistics.median(ratios):.3f} "
-        f"(95 % {low:.3f} to {high:.3f}, {len(ratios)} pairs); outside of its phases a trial takes {outside[0]:.2f} s / {outside[1]:.2f} s"
+        f"(95 % {low:.3f} to {high:.3f}, {len(ratios)} pairs); "
+        f"outside of its phases a trial takes {outside[0]:.2f} s / {outside[1]:.2f} s"
     )
     sys.stdout.flush()
 
