@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from controller.comparison import Row
+from controller.report.words import mark
 
 MEBIBYTE = 1024 * 1024
 ABSENT = "-"
-# In place of a ratio: the row does other work, so there is nothing to divide.
-UNEQUAL = "UNEQUAL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,8 @@ def _range(row: Row) -> str:
 
 
 def _ratio(row: Row) -> str:
-    if row.is_unequal:
-        return UNEQUAL
+    if word := mark(row):
+        return word
     return ABSENT if row.ratio is None else f"{row.ratio:.2f}"
 
 

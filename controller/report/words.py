@@ -6,6 +6,8 @@ from controller.comparison import Comparison, Group, Row
 from controller.results import PASS, UNSUPPORTED, Campaign, Machine, WorkloadSummary
 
 _GIBIBYTE = 1024**3
+# In place of a ratio: the row does other work, or its probe broke, so that nothing is known of its work.
+UNEQUAL, UNPROVEN = "UNEQUAL", "UNPROVEN"
 
 
 def footer(comparison: Comparison, stored_at: str = "") -> Iterable[str]:
@@ -42,10 +44,16 @@ def certificate_line(group: Group) -> str:
     return f"same work: {len(good)} of {plural(len(found), 'row')} trained a few steps{beside}{within}{cut}"
 
 
+def mark(row: Row) -> str:
+    """One word for a row that is not ranked because of its certificate; empty for the others."""
+    if row.certificate is None or not row.is_unequal:
+        return ""
+    return UNEQUAL if row.certificate.against else UNPROVEN
+
+
 def unequal_text(row: Row) -> str:
     """Why a row is not ranked, or nothing."""
-    certificate = row.certificate
-    return f"UNEQUAL: {certificate.text}" if certificate is not None and row.is_unequal else ""
+    return f"{mark(row)}: {row.certificate.text}" if row.certificate is not None and mark(row) else ""
 
 
 def plural(count: int, noun: str) -> str:

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from controller.comparison import compare
 from controller.report import columns, json_, terminal
-from controller.results import FAILED, UNSUPPORTED
+from controller.results import FAIL, FAILED, UNSUPPORTED, Certificate
 from tests.unit.controller.made_up import (
     IDENTITY,
     JIT,
@@ -147,6 +147,13 @@ def test_a_row_that_does_other_work_says_so_in_place_of_a_ratio(width):
     ) in text.splitlines()
     assert "same work: 1 of 2 rows trained a few steps as the reference; losses within 3e-07" in text.splitlines()
     assert "fastest" not in text
+
+
+def test_a_row_whose_probe_broke_is_not_called_unequal():
+    broken = Certificate(FAIL, "its probe failed: OUT_OF_MEMORY killed by the kernel")
+    text = text_of(unequal(PASSED, broken)[0], 160)
+    assert "UNPROVEN" in text and "UNEQUAL" not in text
+    assert "b-1: UNPROVEN: its probe failed: OUT_OF_MEMORY killed by the kernel" in text.splitlines()
 
 
 def test_rows_that_were_verified_say_with_what_and_the_others_nothing():
