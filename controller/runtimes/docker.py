@@ -27,6 +27,7 @@ from controller.runtimes.engine_errors import translated
 from controller.runtimes.health import facts, wait_until_serving
 from controller.runtimes.limits import Limits
 from controller.runtimes.trees import describe_exit
+from controller.runtimes.tunnels import Tunnel
 
 NAME = "docker"
 _LAST_WORDS_SECONDS = 3.0
@@ -154,7 +155,7 @@ class ContainerRunner:
             image, owner = self.environment.digest, reaping.owner()
             request = Request(self.plan, image, place, self.limits, options, owner, labels, blobs_read_only)
             running.start(containers.arguments(request), place)
-            running.wait(options.start_seconds)
+            running.wait(place, options.start_seconds)
             running.prove(containers.expected_facts(self.limits))
         except BaseException:
             running.stop()
@@ -197,7 +198,7 @@ class RunningContainer:
         # Known before the container exists, so that one is removed whose making was interrupted.
         self._identifier = f"trainyard-{uuid.uuid4().hex}"
         self._target = ""
-        self._relay: Any = None
+        self._tunnel: Tunnel | None = None
 
     @property
     def target(self) -> str:
@@ -226,12 +227,13 @@ class RunningContainer:
         if place.folder:
             self._target = f"unix://{place.folder / 'runner.sock'}"
         else:
-            from controller.runtimes.relay import Relay, opener
+            from controller.runtimes.relay import opener
 
-            self._relay = Relay(self._folder, opener(self._engine, self._identifier, containers.INNER_SOCKET))
-            self._target = self._relay.target
+            way = opener(self._engine, self._identifier, containers.INNER_SOCKET)
+            self._tunnel = Tunnel(self._folder / "runner.sock", way)
+            self._target = self._tunnel.target
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, place: Place, seconds: float) -> None:
         """Until it is SERVING. Raises RunnerError when it ends before, or takes longer than ``seconds``."""
         deadline = time.monotonic() + seconds
 
@@ -245,8 +247,7 @@ class RunningContainer:
                 message = f"{self._runner}: was not ready within {seconds:.0f} s"
                 raise RunnerError(message, f"see {self._log}", "START_TIMEOUT", self._tail())
 
-        socket = Path(self._target.removeprefix("unix://"))
-        while not socket.exists():
+        while place.folder and not (place.folder / "address").exists():
             check()
         wait_until_serving(self._target, check)
 
@@ -282,8 +283,8 @@ class RunningContainer:
             known = translated(error, f"removing the container of {self._runner}")
             raise RunnerError(known.message, known.hint, "ENGINE_LOST") from error
         finally:
-            if self._relay is not None:
-                self._relay.close()
+            if self._tunnel is not None:
+                self._tunnel.close()
             shutil.rmtree(self._folder, ignore_errors=True)
 
     def __enter__(self) -> "RunningContainer":

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.errors import HostError
-from controller.runtimes import engine_address
+from controller.runtimes import engine_address, ssh_tunnel
 from controller.runtimes.engine_address import EngineAddress
 from controller.runtimes.engine_errors import said, translated
 
@@ -105,13 +105,8 @@ def client(address: EngineAddress, seconds: float = CALL_SECONDS) -> Any:
     """A new client; a thread that may be abandoned in a call has one of its own."""
     import docker
 
-    return docker.DockerClient(
-        base_url=address.url,
-        version="auto",
-        timeout=seconds,
-        tls=_tls(address),
-        use_ssh_client=address.scheme == "ssh",
-    )
+    url = ssh_tunnel.target(address.url) if address.scheme == "ssh" else address.url
+    return docker.DockerClient(base_url=url, version="auto", timeout=seconds, tls=_tls(address))
 
 
 def _connect(address: EngineAddress, seconds: float) -> Engine:
@@ -124,9 +119,8 @@ def _connect(address: EngineAddress, seconds: float) -> Engine:
         found.api.timeout = CALL_SECONDS
     except (DockerException, RequestException, OSError) as error:
         if address.scheme == "ssh":
-            raise HostError(
-                f"{address.text()}: no Docker engine answers over ssh: {said(error)}", "check: ssh HOST docker info"
-            ) from error
+            message = f"{address.text()}: no Docker engine answers over ssh: {ssh_tunnel.complaint() or said(error)}"
+            raise HostError(message, "try: ssh HOST docker info") from error
         raise translated(error, address.text()) from error
     return Engine(address, found, dict(info))
 

@@ -3,15 +3,14 @@
 import os
 import platform
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from controller.images.states import engine_errors
+from controller.runtimes import temporary
 from controller.runtimes.containers import FOLDER_LABEL, OWNER_LABEL, ROLE_LABEL, RUNNER_LABEL, TRIAL_ROLE
 from controller.runtimes.engine import Engine
 from controller.runtimes.engine_errors import translated
@@ -84,21 +83,13 @@ def _exists(engine: Engine, identifier: str) -> bool:
 def _remove_folder(name: str) -> None:
     """The folder of its socket. Only one that has our own name: labels can be written by anybody."""
     path = Path(name)
-    if name and path.name.startswith(FOLDER_PREFIX) and path.parent in set(temporary_places()):
+    if name and path.name.startswith(FOLDER_PREFIX) and path.parent in set(temporary.places()):
         shutil.rmtree(path, ignore_errors=True)
 
 
-def temporary_places() -> Iterator[Path]:
-    """Where folders for sockets are made: the path of a Unix socket has at most 107 bytes."""
-    usual = Path(tempfile.gettempdir())
-    if len(os.fsencode(str(usual))) <= 60:
-        yield usual
-    yield Path("/tmp")  # noqa: S108
-
-
 def new_folder() -> Path:
-    """A folder of this user alone, in a place with a short path."""
-    return Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=next(temporary_places())))
+    """A folder for a container's socket."""
+    return temporary.new_folder(FOLDER_PREFIX)
 
 
 def state(engine: Engine, identifier: str) -> dict[str, Any] | None:

@@ -398,3 +398,37 @@ def test_a_campaign_runs_on_another_machines_engine(engine, other_machine, tmp_p
     assert trials[0]["identity"]["facts"]["network"] == ""
     assert ours(far) == []
     assert controller("clean", "--host", "docker:other").returncode == 0
+
+
+SSH = """#!/bin/sh
+# Stands for ssh: the other machine is this one, and its engine is ours.
+while [ $# -gt 0 ]; do
+    case "$1" in
+        -T) shift ;;
+        -o | -p | -l) shift 2 ;;
+        --) shift ;;
+        docker*) break ;;
+        *) shift ;;
+    esac
+done
+DOCKER_HOST={url} exec sh -c "$*"
+"""
+
+
+def test_an_engine_over_ssh_needs_no_port(engine, tmp_path, workload_file, monkeypatch):
+    if shutil.which("docker") is None:
+        pytest.skip("the other end of ssh needs the docker command")
+    program = tmp_path / "bin" / "ssh"
+    program.parent.mkdir()
+    program.write_text(SSH.format(url=engine.address.url))
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    _write_context(tmp_path / "config", "lab", "ssh://ada@lab")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "config"))
+    command = compare_command(workload_file("tiny"), "--runner", "reference", "--trials", "1", "--no-verify")
+    done = subprocess.run(
+        [*command, "--output", "json", "--host", "docker:lab"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert [trial["state"] for trial in json.loads(done.stdout)["trials"]] == [SUCCEEDED]
+    assert ours(engine) == []

@@ -12,7 +12,7 @@ import pytest
 
 from controller.errors import HostError, UnknownNameError
 from controller.runtimes import engine as engines
-from controller.runtimes import engine_address, reaping
+from controller.runtimes import engine_address, reaping, ssh_tunnel, temporary
 from controller.runtimes.engine_errors import is_network, translated
 from tests.unit.controller import engine_texts
 from tests.unit.controller.fake_engine import engine
@@ -159,10 +159,28 @@ def test_a_label_removes_no_folder_but_our_own(tmp_path):
 def test_the_socket_has_a_path_that_fits(tmp_path, monkeypatch):
     long = tmp_path / ("x" * 120)
     long.mkdir()
-    monkeypatch.setattr(reaping.tempfile, "gettempdir", lambda: str(long))
+    monkeypatch.setattr(temporary.tempfile, "gettempdir", lambda: str(long))
     folder = reaping.new_folder()
     try:
         assert len(os.fsencode(folder / "run" / "runner.sock")) < 108
         assert folder.stat().st_mode & 0o077 == 0
     finally:
         folder.rmdir()
+
+
+def test_an_engine_over_ssh_is_dialled_as_dockers_own_command_does():
+    words = ssh_tunnel.command("ssh://ada@lab:2222")
+    assert words[-3:] == ["--", "lab", "docker system dial-stdio"]
+    assert words[words.index("-l") + 1] == "ada"
+    assert words[words.index("-p") + 1] == "2222"
+
+
+def test_what_ssh_complains_about_is_told(tmp_path, monkeypatch):
+    program = tmp_path / "ssh"
+    program.write_text("#!/bin/sh\necho 'ada@lab: Permission denied (publickey).' >&2\nexit 255\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    context(tmp_path, "lab", "ssh://ada@lab")
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path))
+    with pytest.raises(HostError, match=r"no Docker engine answers over ssh: ada@lab: Permission denied \(publickey\)"):
+        engines.connect("lab")
