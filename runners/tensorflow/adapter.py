@@ -51,7 +51,7 @@ class TensorFlowAdapter(Adapter):
         variant, batch = self._execution.variant, model.workload.schedule.batch_size
         tf.random.set_seed(model.workload.seed)
         with tf.device(self._device):
-            self._network = network = Network(model, initial, variant.layout == "nchw")
+            self._network = network = Network(model, initial, variant.jit, variant.layout == "nchw")
             optimizer = Optimizer(model.workload.optimizer, network.trainable)
         loss_of = LOSSES[model.workload.loss]
 

@@ -15,13 +15,15 @@ _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 class Network(object):
     """A model: ``variables`` {layer: {parameter: tf.Variable}}, ``trainable`` in graph order.
 
-    Takes a ``trainyard.graph.Model`` and the initial weights; makes variables on the current ``tf.device``."""
+    Takes a ``trainyard.graph.Model``, the initial weights, and whether XLA compiles the training step; makes
+    variables on the current ``tf.device``."""
 
-    def __init__(self, model, initial, channels_first=False):
+    def __init__(self, model, initial, compiled, channels_first):
         self._nodes = model.nodes
         self._picture_input = len(model.input_shape) == 3
         self.channels_first = channels_first
-        self._recurrent = {node.name: _RECURRENT[node.op](node) for node in model.nodes if node.op in _RECURRENT}
+        self._recurrent = {node.name: _RECURRENT[node.op](node, compiled)
+                           for node in model.nodes if node.op in _RECURRENT}
         self.variables = {node.name: self._create(node, initial[node.name])
                           for node in model.nodes if node.parameters}
         self.trainable = [self.variables[node.name][name] for node in model.nodes for name in node.parameters]
@@ -68,18 +70,23 @@ class Network(object):
         return variables
 
 
-# --- recurrent layers: Keras's own, which choose cuDNN where its kernel computes the same ----------------------
+# --- recurrent layers: Keras's own -----------------------------------------------------------------------------
 
-def _lstm_layer(node):
+def _lstm_layer(node, compiled):
+    """``keras.layers.LSTM`` takes cuDNN's kernel on a GPU where that computes the same. XLA would compile the
+    step that holds it anew at every call (2.6.0, seen in the log of its compilation cache), and cannot use cuDNN's
+    kernel anyway; a cell in ``keras.layers.RNN`` compiles once."""
     hard = node.fields.recurrent_activation == workload_pb2.RECURRENT_ACTIVATION_HARD_SIGMOID
-    return tf.keras.layers.LSTM(
-        node.fields.units, return_sequences=node.fields.return_sequences, activation="tanh",
-        recurrent_activation="hard_sigmoid" if hard else "sigmoid", use_bias=True,
-        kernel_initializer="zeros", recurrent_initializer="zeros")
+    options = {"activation": "tanh", "recurrent_activation": "hard_sigmoid" if hard else "sigmoid", "use_bias": True,
+               "kernel_initializer": "zeros", "recurrent_initializer": "zeros"}
+    if compiled:
+        cell = tf.keras.layers.LSTMCell(node.fields.units, **options)
+        return tf.keras.layers.RNN(cell, return_sequences=node.fields.return_sequences)
+    return tf.keras.layers.LSTM(node.fields.units, return_sequences=node.fields.return_sequences, **options)
 
 
-def _bidirectional_layer(node):
-    return tf.keras.layers.Bidirectional(_lstm_layer(node), merge_mode="concat")
+def _bidirectional_layer(node, compiled):
+    return tf.keras.layers.Bidirectional(_lstm_layer(node, compiled), merge_mode="concat")
 
 
 _RECURRENT = {"lstm": _lstm_layer, "bidirectional_lstm": _bidirectional_layer}
