@@ -35,7 +35,7 @@ class JittorAdapter(Adapter):
     def __init__(self):
         self._gpu = False
         self._openmp = None
-        self._network = self._optimizer = self._loss = self._message = None
+        self._network = self.optimizer = self._loss = self._message = None
         self._steps = 0
 
     def describe(self):
@@ -63,7 +63,7 @@ class JittorAdapter(Adapter):
         jt.set_global_seed(int(workload.seed))
         self._network = Network(model, initial)
         self._message = workload.optimizer
-        self._optimizer = optimizers.make(workload.optimizer, [p.var for _, p in self._network.trained])
+        self.optimizer = optimizers.make(workload.optimizer, [p.var for _, p in self._network.trained])
         self._loss = _binary if workload.loss == "binary_crossentropy" else nn.cross_entropy_loss
         self._steps = 0
         jt.sync_all(True)
@@ -81,9 +81,9 @@ class JittorAdapter(Adapter):
         x, y = batch
         loss = self._loss(self._network.forward(x), y)
         if self._message.decay:
-            self._optimizer.lr = optimizers.rate(self._message, self._steps)
+            self.optimizer.lr = optimizers.rate(self._message, self._steps)
             self._steps += 1
-        self._optimizer.step(loss)
+        self.optimizer.step(loss)
         if self._gpu:
             kept = []
             loss.fetch(kept.append)
