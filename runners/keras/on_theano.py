@@ -1,0 +1,163 @@
+"""Keras on Theano: settings, and the operations that Keras does otherwise than the specification says."""
+
+import ctypes
+import os
+
+# The last word wins in THEANO_FLAGS.
+os.environ["THEANO_FLAGS"] = ",".join(filter(None, [os.environ.get("THEANO_FLAGS"), "device=cpu,floatX=float32"]))
+
+import numpy as np
+import theano
+import theano.tensor as T
+from keras import backend as K
+from keras.layers import LSTMCell as LstmCell
+from theano.tensor.nnet import bn
+from theano.tensor.signal import pool
+
+from runners.core.adapter import Device
+
+TITLE = "Keras on Theano"
+VERSIONS = {"Theano": theano.__version__}
+LAYOUTS = ("default", "nchw", "nhwc")
+CHANNELS_FIRST = True
+LSTM_IMPLEMENTATION = 2
+
+
+def start(execution):
+    """Sets the threads of this process; the device is always the CPU."""
+    if execution.device != "cpu":
+        raise LookupError("Theano {} has no GPU here: it would need libgpuarray, which its wheel does not hold".format(
+            theano.__version__))
+    for library in _loaded("openblas"):
+        library.openblas_set_num_threads(ctypes.c_int(execution.threads))
+    for library in _loaded("libgomp"):
+        library.omp_set_num_threads(ctypes.c_int(execution.threads))
+
+
+def reset(seed):
+    """Called before a model is built."""
+    np.random.seed(seed)
+
+
+def device(variables):
+    """The ``Device`` that the variables lie on: Theano keeps it in host memory unless it is of a GPU array's type."""
+    return Device("cpu" if all(isinstance(variable, T.sharedvar.TensorSharedVariable) for variable in variables) else "gpu")
+
+
+def facts():
+    """{name: value} as Theano says it."""
+    found = {"openmp": theano.config.openmp, "floatx": theano.config.floatX, "blas": theano.config.blas.ldflags}
+    for library in _loaded("openblas"):
+        found["blas_threads"] = library.openblas_get_num_threads()
+    return found
+
+
+def _loaded(name):
+    """Libraries of this process whose file name has ``name`` in it."""
+    with open("/proc/self/maps") as file:
+        paths = set(line.split(None, 5)[5].strip() for line in file if "/" in line)
+    return [ctypes.CDLL(path) for path in sorted(paths) if name in os.path.basename(path)]
+
+
+# --- losses: Keras's own limit probabilities to [1e-7, 1 - 1e-7] ------------------------------------------------
+
+def sparse_categorical_crossentropy(labels, logits):
+    return T.nnet.crossentropy_softmax_1hot(logits, T.cast(labels[:, 0], "int32"))[0]
+
+
+def binary_crossentropy(labels, logits):
+    return T.nnet.softplus(logits[:, 0]) - logits[:, 0] * labels[:, 0]
+
+
+# --- operations -------------------------------------------------------------------------------------------------
+
+def relu(x):
+    """Keras's own, 0.5 (x + |x|), has the gradient 0.5 at 0, where all of MNIST's border lies at first."""
+    return T.switch(x > 0, x, 0)
+
+
+def conv2d(x, kernel, strides, padding, channels_first):
+    """Cross-correlation with exactly the padding that is given; Keras flips the kernel, and pads otherwise."""
+    _, channels, height, width = K.int_shape(x) if channels_first else _first_shape(K.int_shape(x))
+    rows, columns, _, filters = K.int_shape(kernel)
+    y = T.nnet.conv2d(_to_first(x, channels_first), kernel.dimshuffle(3, 2, 0, 1), border_mode=padding,
+                      subsample=strides, filter_flip=False, input_shape=(None, channels, height, width),
+                      filter_shape=(filters, channels, rows, columns))
+    return _from_first(y, channels_first)
+
+
+def max_pool2d(x, size, strides, padding, channels_first):
+    return _pool(_to_first(x, channels_first), size, strides, padding, "max", channels_first)
+
+
+def avg_pool2d(x, size, strides, padding, channels_first):
+    return _pool(_to_first(x, channels_first), size, strides, padding, "average_exc_pad", channels_first)
+
+
+def _pool(x, size, strides, padding, mode, channels_first):
+    (top, bottom), (left, right) = padding
+    y = pool.pool_2d(x, ws=size, stride=strides, pad=(top, left), ignore_border=True, mode=mode)
+    return _from_first(y, channels_first)
+
+
+def batch_norm(layer, x, axis):
+    """Training's output; has the layer's running values moved."""
+    axes = tuple(i for i in range(x.ndim) if i != axis)
+    scale, offset = (_spread(vector, x.ndim, axis) for vector in (layer.gamma, layer.beta))
+    # The operation itself: its wrapper refuses an epsilon below 1e-5.
+    y = bn.AbstractBatchNormTrain(axes=axes)(x, scale, offset, epsilon=np.float32(layer.epsilon))[0]
+    layer.move(x.mean(axes), x.var(axes), x)
+    return y
+
+
+def normalise(layer, x, axis):
+    """Evaluation's output."""
+    mean, variance, scale, offset = (_spread(vector, K.ndim(x), axis) for vector in (
+        layer.moving_mean, layer.moving_variance, layer.gamma, layer.beta))
+    return (x - mean) / K.sqrt(variance + layer.epsilon) * scale + offset
+
+
+def _spread(vector, rank, axis):
+    """A vector of one value a channel, for arithmetic with a tensor of ``rank`` axes."""
+    pattern = ["x"] * rank
+    pattern[axis] = 0
+    return vector.dimshuffle(pattern)
+
+
+def state_factor(count):
+    """What the stored running variance is divided by to be the specification's."""
+    return 1.0
+
+
+def _to_first(x, channels_first):
+    return x if channels_first else x.dimshuffle(0, 3, 1, 2)
+
+
+def _from_first(x, channels_first):
+    return x if channels_first else x.dimshuffle(0, 2, 3, 1)
+
+
+def _first_shape(shape):
+    return (shape[0], shape[3], shape[1], shape[2])
+
+
+def dense(gradient):
+    """A gradient as a tensor, which it is."""
+    return gradient
+
+
+def evaluation(samples, output):
+    """A function from samples (array) to ``output`` (array)."""
+    function = K.function([samples], [output])
+    return lambda x: function([x])[0]
+
+
+# --- the certificate --------------------------------------------------------------------------------------------
+
+def gradients(model, weights, batch):
+    """Gradients of the loss for ``batch`` (what a training function takes), as arrays."""
+    return K.function(_inputs(model), K.gradients(model.total_loss, weights))(batch)
+
+
+def _inputs(model):
+    return model._feed_inputs + model._feed_targets + model._feed_sample_weights
