@@ -7,9 +7,9 @@ import numpy as np
 
 C.try_set_default_device(C.cpu())
 
-from keras import layers
+from keras import layers  # noqa: E402 - CNTK's device is chosen before Keras asks for it
 
-from runners.core.adapter import Device, Unsupported
+from runners.core.adapter import Device, Unsupported  # noqa: E402
 
 TITLE = "Keras on CNTK"
 VERSIONS = {"cntk": C.__version__}
@@ -134,7 +134,8 @@ class LstmCell(layers.LSTMCell):
     that is not the output h but the memory c."""
 
     def call(self, inputs, states, training=None):
-        output, (hidden, memory) = super(LstmCell, self).call(inputs, [states[1], states[0]] + list(states[2:]), training)
+        exchanged = [states[1], states[0]] + list(states[2:])
+        output, (hidden, memory) = super(LstmCell, self).call(inputs, exchanged, training)
         return output, [memory, hidden]
 
 

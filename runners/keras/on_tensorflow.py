@@ -7,7 +7,6 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import numpy as np
 import tensorflow as tf
 from keras import backend as K
-from keras.layers import LSTMCell as LstmCell
 
 from runners.core.adapter import Device
 

@@ -10,7 +10,6 @@ import numpy as np
 import theano
 import theano.tensor as T
 from keras import backend as K
-from keras.layers import LSTMCell as LstmCell
 from theano.tensor.nnet import bn
 from theano.tensor.signal import pool
 
@@ -41,7 +40,8 @@ def reset(seed):
 
 def device(variables):
     """The ``Device`` that the variables lie on: Theano keeps it in host memory unless it is of a GPU array's type."""
-    return Device("cpu" if all(isinstance(variable, T.sharedvar.TensorSharedVariable) for variable in variables) else "gpu")
+    on_cpu = all(isinstance(variable, T.sharedvar.TensorSharedVariable) for variable in variables)
+    return Device("cpu" if on_cpu else "gpu")
 
 
 def facts():
