@@ -37,7 +37,7 @@ _STAGES = (
     ("PREPARE_SOURCE", "preparing", 0.60),
     ("COPY --chown=10001:10001 runners", "copying the service", 0.95),
 )
-Line = Callable[[str], None]
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 
 
 def build(
@@ -96,7 +96,7 @@ class _Build:
             raise HostError(f"{what}: the image that came out is not what was asked for", f"see {self._log}")
 
     def _take(self, event: Mapping[str, Any], write: Callable[[str], object]) -> None:
-        text = str(event.get("stream") or event.get("status") or event.get("error") or "")
+        text = _COLOURS.sub("", str(event.get("stream") or event.get("status") or event.get("error") or ""))
         write(text if text.endswith("\n") else text + "\n" if text else "")
         self._lines += [line for line in text.splitlines() if line.strip()]
         del self._lines[:-200]
@@ -124,7 +124,8 @@ class _Build:
             known = translated(self._error + " no space left on device", self._plan.spec.name)
             return BuildError(known.message, known.hint, tail)
         causes = [line for line in self._lines if re.match(r"\s*(ERROR|E|error):", line)]
-        cause = (causes or self._lines[-2:-1] or [self._error])[-1].strip()
+        said = [line for line in self._lines[:-1] if not re.match(r"Step \d|Removing intermediate| --->", line)]
+        cause = (causes or said or [self._error])[-1].strip()
         return BuildError(f"{self._plan.spec.name}: its image could not be built: {cause}", f"see {self._log}", tail)
 
 

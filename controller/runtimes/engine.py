@@ -85,7 +85,7 @@ def connect(context: str = "") -> Engine:
     address = engine_address.find(context)
     if not address.may_answer():
         raise HostError(
-            f"no Docker engine: {address.socket} does not exist", "install and start Docker, or --runtime venv"
+            f"no Docker engine: {address.socket} does not exist", "install and start Docker, or use --runtime venv"
         )
     return _connect(address, CONNECT_SECONDS)
 
