@@ -64,6 +64,7 @@ class Session(object):
             if kind == wire.HELLO:
                 self.process_start_seconds = time.monotonic() - self._begun
             elif kind == wire.DESCRIBED:
+                self._forget_beat()
                 self.description = runner_pb2.DescribeResponse.FromString(payload)
                 self.description.phases["process_start"] = self.process_start_seconds
             elif kind == wire.BROKEN:
@@ -115,10 +116,13 @@ class Session(object):
         """Cancels what runs, and kills the process with all its children if it is still there after ``grace``
         seconds. Returns when nothing is left."""
         self.ending = True
+        # Held to the end: who comes second, such as a server that stops, waits until nothing is left.
         with self._lock:
-            if self._ended:
-                return
+            if not self._ended:
+                self._end(grace)
             self._ended = True
+
+    def _end(self, grace):
         try:
             self._process.stdin.close()
         except OSError:
@@ -129,6 +133,10 @@ class Session(object):
             pass
         _kill_group(self._process)
         self._process.wait()
+        self._forget_beat()
+
+    def _forget_beat(self):
+        """Removes the heartbeat's name. Both sides keep their map; a system that cannot do that now does it later."""
         try:
             os.unlink(self._beat_path)
         except OSError:

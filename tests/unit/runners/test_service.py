@@ -158,6 +158,14 @@ def test_the_end_of_stdin_ends_everything(serve):
     call.cancel()
 
 
+def test_nothing_is_left_in_the_temporary_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    with Server(tmp_path) as server:
+        server.wait_until_serving().train()
+    assert list((tmp_path / "tmp").iterdir()) == []
+
+
 def test_killing_the_server_ends_the_training_process(serve):
     server = serve("slow")
     call = server.stub.Train(server.request(workload(epochs=1000)))
