@@ -4,6 +4,7 @@ Jittor builds a lazy graph, compiles each new group of operations with g++ and r
 A step therefore ends by running all that it queued; on a CPU that is when it is done.
 """
 
+import atexit
 import ctypes
 import os
 import signal
@@ -23,6 +24,14 @@ from runners.jittor.loaders import MemoryLoader, NativeLoader
 # loader worker fails or is killed, where it would otherwise wait for that worker's batches for ever.
 for _signal in (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGQUIT):
     signal.signal(_signal, signal.SIG_DFL)
+
+# Importing Jittor starts a pool of processes and three threads to look whether its core must be compiled. It is done,
+# and they would stay: beside the loader's workers, and in what those are forked from.
+if jittor_utils.pool_size:
+    jittor_utils.pool_cleanup()
+    atexit.unregister(jittor_utils.pool_cleanup)
+    # A new one is made if something else must be compiled.
+    jittor_utils.pool_size = 0
 
 LOSSES = ("sparse_categorical_crossentropy", "binary_crossentropy")
 VARIANTS = {"jit": ("false",), "layout": ("default", "nchw"), "precision": ("float32",),
