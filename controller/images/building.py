@@ -114,8 +114,7 @@ class _Build:
             self._report(f"downloading {match[1]} ({match[2]})", self._fraction)
             return
         elif match := re.match(r"progress ([01](?:\.\d+)?)\s*(.*)", line):
-            self._report(match[2] or "preparing", 0.6 + 0.35 * float(match[1]))
-            return
+            self._stage, self._fraction = match[2] or "preparing", 0.6 + 0.35 * float(match[1])
         self._report(self._stage or "building", self._fraction)
 
     def _failure(self) -> BuildError:
