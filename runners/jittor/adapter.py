@@ -45,6 +45,7 @@ class JittorAdapter(Adapter):
         self._gpu = False
         self._openmp = None
         self._network = self.optimizer = self._loss = self._message = None
+        self._decays = False
         self._steps = 0
 
     def describe(self):
@@ -71,7 +72,7 @@ class JittorAdapter(Adapter):
                 raise Unsupported("layer " + node.op)
         jt.set_global_seed(int(workload.seed))
         self._network = Network(model, initial)
-        self._message = workload.optimizer
+        self._message, self._decays = workload.optimizer, workload.optimizer.decay > 0
         self.optimizer = optimizers.make(workload.optimizer, [p.var for _, p in self._network.trained])
         self._loss = _binary if workload.loss == "binary_crossentropy" else nn.cross_entropy_loss
         self._steps = 0
@@ -89,7 +90,7 @@ class JittorAdapter(Adapter):
     def step(self, batch):
         x, y = batch
         loss = self._loss(self._network.forward(x), y)
-        if self._message.decay:
+        if self._decays:
             self.optimizer.lr = optimizers.rate(self._message, self._steps)
             self._steps += 1
         self.optimizer.step(loss)
