@@ -11,7 +11,7 @@ from controller.cli.options import DEFAULT_WORKLOAD, QUICK_TRIALS, TRIALS, Devic
 from controller.errors import UsageError
 
 if TYPE_CHECKING:
-    from controller.campaign import CompareRequest
+    from controller.preparation import CompareRequest
     from controller.results import Campaign
     from controller.store import Store
 
@@ -65,11 +65,11 @@ def compare(
         "limits": limits_of(limit or []),
         "verify": not no_verify,
     }
-    from controller import campaign
+    from controller import preparation
 
-    order = campaign.new_seed() if order_seed is None else order_seed
+    order = preparation.new_seed() if order_seed is None else order_seed
     command = _command(order if order_seed is None else None)
-    request = campaign.CompareRequest(order_seed=order, command=command, **asked)
+    request = preparation.CompareRequest(order_seed=order, command=command, **asked)
     raise typer.Exit(_carry_out(request, output))
 
 
@@ -103,20 +103,18 @@ def variants_of(texts: list[str]) -> tuple[Any, ...]:
     return tuple(dict.fromkeys(map(parse_variant, texts))) or (Variant(),)
 
 
-def interpreters_of(pairs: list[str]) -> dict[str, Path]:
-    from controller.catalog import runners
-
-    found: dict[str, Path] = {}
+def interpreters_of(pairs: list[str]) -> tuple[tuple[str, Path], ...]:
+    """Pairs of a name and a file that exists; what they mean is ``runtimes.interpreter.resolve``'s to say."""
+    found = []
     for pair in pairs:
         name, separator, path = pair.partition("=")
-        if not separator or not path:
+        if not name or not separator or not path:
             raise UsageError(f"--interpreter {pair!r} is not NAME=PYTHON", "write e.g. pytorch-1.11.0=/usr/bin/python3")
-        runners.select([name])
         file = Path(path).expanduser()
         if not file.is_file():
             raise UsageError(f"--interpreter {name}: there is no file {path}", "give the path of a Python program")
-        found[name] = file.absolute()
-    return found
+        found.append((name, file.absolute()))
+    return tuple(found)
 
 
 def folder_of(path: Path | None) -> Path | None:

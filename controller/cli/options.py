@@ -84,7 +84,10 @@ DataFolder = Annotated[
 Interpreters = Annotated[
     list[str] | None,
     typer.Option(
-        "--interpreter", metavar="NAME=PYTHON", help="Take your own Python for runner NAME, as it is; repeatable."
+        "--interpreter",
+        metavar="NAME=PYTHON",
+        help="Take your own Python, as it is, for runner NAME; or, where NAME is a framework such as pytorch, as one "
+        "more row with the version that it has. Repeatable.",
     ),
 ]
 Runtime = Annotated[

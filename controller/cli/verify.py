@@ -10,7 +10,7 @@ from controller.cli import options
 from controller.cli.options import Output, RuntimeKind
 
 if TYPE_CHECKING:
-    from controller.campaign import CompareRequest
+    from controller.preparation import CompareRequest
 
 
 def verify(
@@ -56,7 +56,7 @@ def verify(
         "limits": shared.limits_of(limit or []),
         "fresh": fresh,
     }
-    from controller.campaign import CompareRequest
+    from controller.preparation import CompareRequest
 
     raise typer.Exit(_carry_out(CompareRequest(**asked), output))
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import controller
+from controller.catalog import module_files
 from controller.catalog.runners import RunnerSpec, runners_folder
-from controller.images import prepare_files
 from controller.runtimes.service import Staged
 
 REPOSITORY = "trainyard"
@@ -105,7 +105,7 @@ def plan(spec: RunnerSpec, flavour: str, staged: Staged) -> ImagePlan:
     folder = docker_folder()
     cuda_lock = cuda_file(spec, flavour, folder)
     pip_lock = pip_file(spec.python, folder)
-    prepare = prepare_files.closure(staged.folder, spec.prepare) if spec.prepare else ()
+    prepare = module_files.closure(staged.folder, spec.prepare) if spec.prepare else ()
     parts = {
         "format": _FORMAT,
         "runner": spec.name,

@@ -6,8 +6,9 @@ Narrow terminals lose columns in the order of ``DROP_ORDER``; the others always 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from controller.comparison import Row
 from controller.report.words import mark
+from controller.rows import Row
+from controller.statistics import Interval
 
 MEBIBYTE = 1024 * 1024
 ABSENT = "-"
@@ -65,11 +66,17 @@ def _time(row: Row) -> str:
     return row.state
 
 
-def _range(row: Row) -> str:
-    """Of one trial there is none."""
-    if row.seconds is None or row.succeeded < 2:
-        return ABSENT
-    return f"{number(row.seconds.low)}..{number(row.seconds.high)}"
+def _range(interval: Interval | None) -> str:
+    return ABSENT if interval is None else f"{number(interval.low)}..{number(interval.high)}"
+
+
+def _ratio_range(row: Row) -> str:
+    found = row.ratio_interval
+    return ABSENT if found is None else f"{found.low:.2f}..{found.high:.2f}"
+
+
+def _flags(row: Row) -> str:
+    return " ".join(dict.fromkeys(flag.name for flag in row.flags if flag.name != mark(row)))
 
 
 def _ratio(row: Row) -> str:
@@ -95,8 +102,11 @@ COLUMNS = (
     Column("optimizer", "optimizer", lambda row: row.workload.optimizer, is_number=False),
     Column("warmup", "warm-up", lambda row: row.workload.warmup, is_number=False),
     Column("seconds", "time s", _time),
-    Column("range", "min..max s", _range),
+    Column("seconds_interval", "95% s", lambda row: _range(row.seconds.interval if row.seconds else None)),
     Column("ratio", "ratio", _ratio),
+    Column("ratio_interval", "95% ratio", _ratio_range, optional=True),
+    Column("ties", "tie", lambda row: row.ties, is_number=False, optional=True),
+    Column("flags", "flags", _flags, is_number=False, optional=True, folds=True),
     Column("epoch_seconds", "s/epoch", lambda row: number(row.epoch_seconds), optional=True),
     Column("step_milliseconds", "step ms", lambda row: number(_times(row.step_seconds, 1000))),
     Column("samples_per_second", "samples/s", lambda row: number(row.samples_per_second)),
@@ -109,11 +119,11 @@ COLUMNS = (
     Column("test_loss", "test loss", lambda row: _fraction(row.test_loss)),
 )
 
-# The first is lost first. What always stays: runner, variant, host, device, time, ratio.
+# The first is lost first. What always stays: runner, variant, host, device, time, ratio, ties, flags.
 DROP_ORDER = (
     "warmup", "optimizer", "learning_rate", "batch_size", "test_loss", "workers_pss", "allocator_reserved_peak",
-    "epochs", "steps", "step_milliseconds", "samples_per_second", "range", "allocator_allocated_peak", "device_peak",
-    "host_rss_peak", "epoch_seconds", "trials", "accuracy",
+    "epochs", "steps", "step_milliseconds", "samples_per_second", "seconds_interval", "allocator_allocated_peak",
+    "device_peak", "host_rss_peak", "epoch_seconds", "trials", "ratio_interval", "accuracy",
 )  # fmt: skip
 
 

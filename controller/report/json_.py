@@ -14,10 +14,11 @@ from dataclasses import asdict
 from statistics import quantiles
 from typing import Any
 
-from controller.comparison import Comparison, Group, Row
+from controller.comparison import Comparison, Group
 from controller.report.columns import shown
 from controller.report.words import certificate_line, footer, heading
 from controller.results import Measurement, Trial
+from controller.rows import Row
 
 FORMAT = "trainyard-comparison"
 VERSION = 1
@@ -80,6 +81,9 @@ def _row(row: Row) -> dict[str, Any]:
         "warmup": workload.warmup,
         "seconds": asdict(row.seconds) if row.seconds else None,
         "ratio": row.ratio,
+        "ratio_interval": asdict(row.ratio_interval) if row.ratio_interval else None,
+        "ties": row.ties,
+        "flags": [asdict(flag) for flag in row.flags],
         "epoch_seconds": row.epoch_seconds,
         "step_seconds": row.step_seconds,
         "samples_per_second": row.samples_per_second,

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-from controller.comparison import reason_text
 from controller.events import BuildProgress, DataProgress, Event, Note, ProbeProgress, TrialDone, TrialProgress
 from controller.results import SUCCEEDED, Trial
+from controller.rows import reason_text
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -7,9 +7,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from controller.comparison import Comparison, Group, Row
+from controller.comparison import Comparison, Group
 from controller.report.columns import ABSENT, filled, fitting, total_width
-from controller.report.words import certificate_line, footer, heading, unequal_text
+from controller.report.words import certificate_line, flag_lines, footer, heading
+from controller.rows import Row
 
 _GAP = 2
 
@@ -51,6 +52,8 @@ def _print_table(group: Group, console: Console) -> None:
 def _style(row: Row, group: Group) -> str:
     if row.seconds is None or row.is_unequal:
         return "red"
+    if row.flags:
+        return "yellow"
     return "green" if group.fastest and row.label() == group.fastest else ""
 
 
@@ -59,7 +62,7 @@ def _findings(group: Group) -> Iterable[tuple[str, str]]:
     for problem in group.problems:
         yield f"problem: {problem.text()}", "red"
     for row in group.rows:
-        for text in filter(None, (unequal_text(row), row.text)):
+        for text in filter(None, (*flag_lines(row), row.text)):
             yield f"{row.label()}: {text}", "red"
     if line := certificate_line(group):
         yield line, ""

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from controller.comparison import Comparison, Group, Row
+from controller.comparison import Comparison, Group
+from controller.flags import UNEQUAL, UNPROVEN
 from controller.results import PASS, UNSUPPORTED, Campaign, Machine, WorkloadSummary
+from controller.rows import Row
 
 _GIBIBYTE = 1024**3
-# In place of a ratio: the row does other work, or its probe broke, so that nothing is known of its work.
-UNEQUAL, UNPROVEN = "UNEQUAL", "UNPROVEN"
 
 
 def footer(comparison: Comparison, stored_at: str = "") -> Iterable[str]:
@@ -46,14 +46,12 @@ def certificate_line(group: Group) -> str:
 
 def mark(row: Row) -> str:
     """One word for a row that is not ranked because of its certificate; empty for the others."""
-    if row.certificate is None or not row.is_unequal:
-        return ""
-    return UNEQUAL if row.certificate.against else UNPROVEN
+    return next((flag.name for flag in row.flags if flag.name in (UNEQUAL, UNPROVEN)), "")
 
 
-def unequal_text(row: Row) -> str:
-    """Why a row is not ranked, or nothing."""
-    return f"{mark(row)}: {row.certificate.text}" if row.certificate is not None and mark(row) else ""
+def flag_lines(row: Row) -> Iterable[str]:
+    """What makes a row doubtful."""
+    return (flag.line() for flag in row.flags)
 
 
 def plural(count: int, noun: str) -> str:

@@ -15,7 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from controller.catalog.runners import RunnerSpec, current_platform, module_file
+from controller.catalog import module_files
+from controller.catalog.runners import RunnerSpec, current_platform
 from controller.errors import BuildError, HostError
 from controller.runtimes import process
 from controller.runtimes.builds import Slots
@@ -70,11 +71,20 @@ def plan(spec: RunnerSpec, device: str, cache: Path) -> Plan:
         "python": spec.python,
         "lock": digest,
         "build": _file_digest(lock.with_name(lock.name + ".build")),
-        "prepare": _file_digest(module_file(spec, spec.prepare)) if spec.prepare else "",
+        "prepare": _prepare_digests(spec),
         "environment": spec.environment,
     }
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8")).hexdigest()
     return Plan(spec, lock, digest, key, cache / "environments" / f"{spec.name}-{key[:12]}")
+
+
+def _prepare_digests(spec: RunnerSpec) -> dict[str, str]:
+    """SHA-256 of the preparing module and of what it imports of its runner: what changed layers need is not there."""
+    if not spec.prepare:
+        return {}
+    root = spec.folder.parents[1]
+    files = [root / name for name in module_files.closure(root, spec.prepare)]
+    return {file.name: _file_digest(file) for file in files if file.is_relative_to(spec.folder)}
 
 
 def build(plan: Plan, pythons: Pythons, service: Path, slots: Slots, report: Report) -> None:

@@ -91,14 +91,32 @@ def read(path: Path) -> OwnPython:
     return OwnPython(path, ".".join(map(str, version)), Path(prefix), packages, tuple(missing))
 
 
-def resolve(interpreters: Mapping[str, Path], specs: Mapping[str, RunnerSpec] | None = None) -> dict[str, RunnerSpec]:
-    """The runner that each ``--interpreter NAME=PATH`` means, by NAME.
+@dataclass(frozen=True, slots=True)
+class Own:
+    """A runner, and the user's Python that it runs on."""
+
+    spec: RunnerSpec
+    path: Path
+
+
+def resolve(pairs: Sequence[tuple[str, Path]], specs: Mapping[str, RunnerSpec] | None = None) -> list[Own]:
+    """The runner that each ``--interpreter NAME=PATH`` means.
 
     NAME is a runner, and then the interpreter must have its very version; or a framework, and then any version will
-    do, and the runner is called such as "pytorch@2.4.1", so that no row claims to be a pinned one. Raises UsageError.
+    do, and the runner is called such as "pytorch@2.4.1", so that no row claims to be a pinned one.
+    Raises UsageError, also where two mean the same.
     """
+    if not pairs:
+        return []
     known = catalog.load() if specs is None else specs
-    return {name: _meant(name, read(path), known) for name, path in interpreters.items()}
+    found: dict[str, Own] = {}
+    for name, path in pairs:
+        spec = _meant(name, read(path), known)
+        if spec.name in found:
+            message = f"--interpreter: {found[spec.name].path} and {path} are both {spec.name}"
+            raise UsageError(message, "give one of the two")
+        found[spec.name] = Own(spec, path)
+    return list(found.values())
 
 
 def _meant(name: str, python: OwnPython, known: Mapping[str, RunnerSpec]) -> RunnerSpec:

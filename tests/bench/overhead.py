@@ -1,6 +1,6 @@
 """What the harness costs: the measured part of mlp-mnist through a runner against the same training written by hand.
 
-    python tests/bench/overhead.py [--runner NAME ...] [--pairs 5] [--epochs 2] [--data-dir FOLDER]
+    python tests/bench/overhead.py [--runner NAME ...] [--pairs 5] [--epochs 2] [--workers N] [--data-dir FOLDER]
 
 Both sides run in the same environment, with the same variables, weights, order of samples and loader, in fresh
 processes, in pairs whose order alternates. Printed is the ratio runner / by hand of each pair, and their median.
@@ -119,7 +119,7 @@ def _prepare(options: argparse.Namespace) -> Bench:
     folder = Path(tempfile.mkdtemp(prefix="trainyard-overhead-"))
     _write_inputs(data.workload, work, folder)
     threads = options.threads or hosts.usable_cpus()
-    return Bench(work, data.workload, Variant(), threads, folder)
+    return Bench(work, data.workload, Variant(workers=options.workers), threads, folder)
 
 
 def _write_inputs(workload: Any, work: Work, folder: Path) -> None:
@@ -145,6 +145,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--runner", action="append", help="repeatable; default: the default runners")
     parser.add_argument("--pairs", type=int, default=5)
     parser.add_argument("--epochs", type=int, default=2, help="measured epochs, after one of warm-up")
+    parser.add_argument("--workers", type=int, default=Variant().workers, help="of the loader, on both sides")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--data-dir", type=Path)
     return parser.parse_args()

@@ -24,6 +24,7 @@ from controller.events import TrialProgress
 from controller.images import archives, bases, stock
 from controller.images.recipes import reference
 from controller.images.states import READY, STALE, look
+from controller.preparation import CompareRequest
 from controller.results import FAILED, SUCCEEDED
 from controller.runtimes import engine as engines
 from controller.runtimes import reaping
@@ -279,7 +280,7 @@ class House:
         self.workload = workloads.find(str(file))
 
     def compare(self, observe=lambda event: None, trials=2, **more):
-        request = campaign.CompareRequest(
+        request = CompareRequest(
             workloads=(self.workload,), runners=("reference",), trials=trials, runtime="docker", verify=False, **more
         )
         done = campaign.run(request, observe, self.store)

@@ -10,11 +10,12 @@ import pytest
 import trainyard
 from trainyard.source import source_digest
 
-from controller import campaign
+from controller import campaign, preparation
 from controller.catalog import workloads
 from controller.catalog.runners import Locks, RunnerSpec
 from controller.errors import BuildError, HostError
 from controller.events import TrialDone, TrialProgress
+from controller.preparation import CompareRequest
 from controller.results import FAILED, SUCCEEDED, UNSUPPORTED, Environment
 from controller.runtimes.base import Availability
 from controller.runtimes.process import Launch, LocalRunner
@@ -89,9 +90,9 @@ def house(tmp_path, monkeypatch):
     for source in (ROOT / "runners", Path(trainyard.__file__).parent, ROOT / "tests" / "fakes"):
         shutil.copytree(source, service / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     digest = source_digest({name: str(service / name) for name in ("runners", "trainyard")})
-    monkeypatch.setattr(campaign, "stage", lambda: Staged(service, digest))
-    monkeypatch.setattr(campaign, "VenvRuntime", lambda: FakeRuntime(tmp_path))
-    monkeypatch.setattr(campaign.runner_catalog, "select", lambda names: [_spec(name) for name in names or DEFAULT])
+    monkeypatch.setattr(preparation, "stage", lambda: Staged(service, digest))
+    monkeypatch.setattr(preparation, "VenvRuntime", lambda: FakeRuntime(tmp_path))
+    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec(name) for name in names or DEFAULT])
     file = tmp_path / "tiny.toml"
     file.write_text(WORKLOAD)
     return House(Store(tmp_path / "results.sqlite"), workloads.find(str(file)))
@@ -107,9 +108,7 @@ class House:
         self.events = []
 
     def compare(self, *runners, trials=2, observe=None):
-        request = campaign.CompareRequest(
-            workloads=(self.workload,), runners=runners, trials=trials, order_seed=3, verify=False
-        )
+        request = CompareRequest(workloads=(self.workload,), runners=runners, trials=trials, order_seed=3, verify=False)
         done = campaign.run(request, observe or self.events.append, self.store)
         return done, self.store.trials(done.id)
 
@@ -187,7 +186,7 @@ def test_default_runners_that_cannot_be_had_are_noted(house):
 
 
 def test_nothing_to_compare_is_an_error(house, monkeypatch):
-    monkeypatch.setattr(campaign.runner_catalog, "select", lambda names: [_spec("absent")])
+    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec("absent")])
     with pytest.raises(HostError, match="needs Python"):
         house.compare()
 

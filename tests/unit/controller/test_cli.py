@@ -55,7 +55,7 @@ def controller(*arguments, folder, code="from controller.cli.main import main; m
         (["compare", "--data-dir", "absent"], ["--data-dir absent is not a folder"]),
         (["compare", "--interpreter", "reference"], ["--interpreter 'reference' is not NAME=PYTHON"]),
         (["compare", "--interpreter", "reference=/absent"], ["there is no file /absent"]),
-        (["compare", "--interpreter", "x=/bin/sh"], ["unknown runner 'x'"]),
+        (["compare", "--interpreter", "x=/bin/sh"], ["/bin/sh is not a working Python"]),
         (["runners", "--output", "xml"], ["--output"]),
     ],
 )  # fmt: skip

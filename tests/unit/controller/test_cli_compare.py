@@ -102,7 +102,7 @@ def test_options_reach_the_request(pretend, tmp_path, monkeypatch):
         assert (schedule.steps, schedule.warmup_steps, schedule.batch_size, workload.seed) == (40, 4, 16, 11)
     assert asked.variants == (Variant(), Variant(jit=True))
     assert (asked.trials, asked.order_seed, asked.threads, asked.data_dir) == (7, 12, 3, tmp_path)
-    assert asked.interpreters == {"reference": python}
+    assert asked.interpreters == (("reference", python),)
     assert asked.command.startswith("controller compare --runner reference ")
     assert asked.command.count("--order-seed") == 1
 

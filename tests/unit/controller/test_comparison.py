@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from controller.comparison import NOT_RUN, compare
+from controller.comparison import compare
 from controller.results import CANCELLED, FAILED, UNSUPPORTED, Memory
+from controller.rows import NOT_RUN
 from tests.unit.controller.made_up import (
     IDENTITY,
     JIT,
@@ -30,33 +31,46 @@ def group_of(*parts, cells=(A, B), **fields):
     return group
 
 
-def test_rows_are_ordered_by_median_and_rated_against_the_fastest():
-    group = group_of(trials(A, 30.0, 90.0, 31.0), trials(B, 20.0, 19.0, 21.0))
+def test_rows_are_ordered_by_time_and_rated_against_the_fastest():
+    group = group_of(trials(A, 30.0, 90.0, 31.0), trials(B, 20.0, 20.0, 31.0))
     assert [row.label() for row in group.rows] == ["b-1", "a-1"]
     assert [row.rank for row in group.rows] == [1, 2]
-    assert [row.ratio for row in group.rows] == [1.0, 1.55]
+    assert [row.ratio for row in group.rows] == [1.0, pytest.approx((1.5 * 4.5 * 1.0) ** (1 / 3))]
+    assert group.rows[1].ratio in group.rows[1].ratio_interval
     assert (group.rows[1].seconds.median, group.rows[1].seconds.low, group.rows[1].seconds.high) == (31.0, 30.0, 90.0)
 
 
-def test_the_fastest_is_named_when_all_its_trials_beat_all_others():
-    group = group_of(trials(A, 30.0, 31.0, 32.0), trials(B, 20.0, 19.0, 29.9))
+def test_the_fastest_is_named_when_it_can_be_told_from_all_others():
+    group = group_of(trials(A, 30.0, 31.0, 32.0), trials(B, 20.0, 19.0, 20.5))
     assert group.fastest == "b-1"
-    assert group.verdict == "fastest: b-1; each of its 3 trials was faster than every trial of the others"
-    assert group.tied == ()
+    assert group.verdict == "fastest: b-1; the others take at least 1.41 times as long (95 % sure)"
+    assert group.tied == () and [row.ties for row in group.rows] == ["", ""]
 
 
-@pytest.mark.parametrize("slowest", [30.0, 35.0])
-def test_overlapping_trials_are_no_claim(slowest):
-    group = group_of(trials(A, 30.0, 31.0, 32.0), trials(B, 20.0, 19.0, slowest))
+def test_what_disturbs_a_whole_block_disturbs_no_verdict():
+    apart = group_of(trials(A, 11.0, 22.1, 55.2), trials(B, 10.0, 20.0, 50.0))
+    assert apart.fastest == "b-1"
+
+
+def test_rows_that_cannot_be_told_apart_are_tied_and_no_claim_is_made():
+    group = group_of(trials(A, 30.0, 31.0, 32.0), trials(B, 20.0, 19.0, 35.0))
     assert group.fastest == ""
     assert group.tied == ("a-1",)
-    assert group.verdict == "no claim: the trials of b-1 and a-1 overlap"
-    assert group.rows[1].ratio == 31.0 / 20.0
+    assert group.verdict.startswith("no claim: b-1, a-1 cannot be told apart (a difference under ")
+    assert [row.ties for row in group.rows] == ["a", "a"]
 
 
-def test_equal_medians_share_a_rank_and_stand_in_order_of_names():
+def test_a_flagged_row_is_never_called_fastest():
+    runs = [replace(entry, measurement=replace(entry.measurement, telemetry={"cpu_other_share": 0.4}))
+            for entry in trials(B, 20.0, 19.0, 20.5)]  # fmt: skip
+    group = group_of(trials(A, 30.0, 31.0, 32.0), runs)
+    assert group.fastest == ""
+    assert group.verdict == "no claim: b-1 leads, but is flagged FOREIGN"
+
+
+def test_equal_rows_are_tied_and_stand_in_order_of_names():
     group = group_of(trials(B, 20.0, 20.0), trials(C, 25.0, 25.0), trials(A, 20.0, 20.0), cells=(C, B, A))
-    assert [(row.label(), row.rank) for row in group.rows] == [("a-1", 1), ("b-1", 1), ("c-1", 3)]
+    assert [(row.label(), row.ties) for row in group.rows] == [("a-1", "a"), ("b-1", "a"), ("c-1", "")]
     assert group.tied == ("b-1",)
 
 
@@ -171,7 +185,7 @@ def test_workloads_are_compared_apart():
         ("mlp-mnist", "a-1"),
         ("resnet152-random", "b-1"),
     ]
-    assert [row.ratio for row in comparison.groups[1].rows] == [1.0, pytest.approx(90.5 / 60.5)]
+    assert [row.ratio for row in comparison.groups[1].rows] == [1.0, pytest.approx((90 / 60 * 91 / 61) ** 0.5)]
     assert comparison.is_sound
 
 
@@ -209,7 +223,7 @@ def test_a_row_that_does_other_work_is_shown_last_and_takes_part_in_nothing():
     (group,) = comparison.groups
     assert [(row.label(), row.rank, row.ratio) for row in group.rows] == [
         ("b-1", 1, 1.0),
-        ("c-1", 2, pytest.approx(31.0 / 21.0)),
+        ("c-1", 2, pytest.approx((30 / 20 * 31 / 21 * 32 / 22) ** (1 / 3))),
         ("a-1", None, None),
     ]
     assert (group.fastest, group.problems, group.tied) == ("b-1", (), ())

@@ -151,14 +151,16 @@ def test_a_runners_own_index_is_asked_only_for_what_is_nowhere_else(house, monke
     assert f"a package that only {index} has could not be had" in results["elsewhere"].message
 
 
-@pytest.mark.parametrize("change", ["lock", "prepare", "variables"])
+@pytest.mark.parametrize("change", ["lock", "prepare", "what prepare imports", "variables"])
 def test_whatever_an_environment_is_made_of_changes_its_key(house, change):
-    spec = house.add("tiny-1", prepare="print(1)")
+    spec = house.add("tiny-1", prepare="from runners.tiny import adapter")
     before = environments.plan(spec, "cpu", house.cache)
     if change == "lock":
         spec.lock("cpu").write_text(spec.lock("cpu").read_text() + "# more\n")
     elif change == "prepare":
         (house.runners / "tiny" / "prepare_tiny_1.py").write_text("print(2)")
+    elif change == "what prepare imports":
+        (house.runners / "tiny" / "adapter.py").write_text("print(3)")
     else:
         spec = spec.model_copy(update={"environment": {"OTHER": "1"}})
     after = environments.plan(spec, "cpu", house.cache)

@@ -9,9 +9,10 @@ import tarfile
 
 import pytest
 
+from controller.catalog import module_files
 from controller.catalog.runners import Locks, own_python
 from controller.errors import HostError, UsageError
-from controller.images import archives, bake, building, contexts, prepare_files, recipes, states
+from controller.images import archives, bake, building, contexts, recipes, states
 from controller.images.bases import _pip_configuration
 from tests.unit.controller.fake_engine import engine
 from tests.unit.controller.image_files import house_of_images  # noqa: F401
@@ -45,7 +46,7 @@ def test_an_image_is_stale_by_exactly_what_has_changed(house_of_images):  # noqa
 
 
 def test_the_preparation_depends_on_what_it_imports_and_nothing_else(house_of_images):  # noqa: F811
-    found = prepare_files.closure(house_of_images.staged.folder, "runners.lab.prepare")
+    found = module_files.closure(house_of_images.staged.folder, "runners.lab.prepare")
     assert found == (
         "runners/__init__.py",
         "runners/core/__init__.py",

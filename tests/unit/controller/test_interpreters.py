@@ -54,15 +54,22 @@ def test_a_program_that_is_no_python_is_one_line(tmp_path):
 def test_a_framework_takes_any_version_and_is_named_by_it(house, own):
     house.add("tiny-1.0")
     install(own, "tiny-2.5.dist-info")
-    (spec,) = resolve({"tiny": own}, house.specs()).values()
-    assert (spec.name, spec.version) == ("tiny@2.5", "2.5")
+    (found,) = resolve([("tiny", own)], house.specs())
+    assert (found.spec.name, found.spec.version, found.path) == ("tiny@2.5", "2.5", own)
+
+
+def test_two_interpreters_for_one_row_contradict_each_other(house, own):
+    house.add("tiny-1.0")
+    install(own, "tiny-1.0.dist-info")
+    with pytest.raises(UsageError, match=r"are both tiny-1\.0"):
+        resolve([("tiny-1.0", own), ("tiny-1.0", own)], house.specs())
 
 
 def test_a_runner_is_only_its_own_version(house, own):
     house.add("tiny-1.0")
     install(own, "tiny-2.5.dist-info")
     with pytest.raises(UsageError) as raised:
-        resolve({"tiny-1.0": own}, house.specs())
+        resolve([("tiny-1.0", own)], house.specs())
     assert "has tiny 2.5, but runner tiny-1.0 is 1.0" in raised.value.line()
     assert f"--interpreter tiny={own}" in raised.value.line()
 
@@ -70,14 +77,14 @@ def test_a_runner_is_only_its_own_version(house, own):
 def test_a_build_for_one_device_counts_as_the_framework(house, own):
     house.add("tiny-1.0")
     install(own, "tiny_cpu-1.0.dist-info")
-    assert resolve({"tiny-1.0": own}, house.specs())["tiny-1.0"].name == "tiny-1.0"
+    assert [each.spec.name for each in resolve([("tiny-1.0", own)], house.specs())] == ["tiny-1.0"]
 
 
 def test_an_interpreter_without_the_framework_is_named(house, own):
     house.add("tiny-1.0")
     for name in ("tiny", "tiny-1.0"):
         with pytest.raises(UsageError, match="has no tiny"):
-            resolve({name: own}, house.specs())
+            resolve([(name, own)], house.specs())
     runtime = InterpreterRuntime({"tiny-1.0": own}, house.cache)
     assert "has no tiny" in runtime.availability(house.specs()["tiny-1.0"]).reason
 
@@ -85,7 +92,7 @@ def test_an_interpreter_without_the_framework_is_named(house, own):
 def test_a_name_that_is_neither_runner_nor_framework_is_unknown(house, own):
     house.add("tiny-1.0")
     with pytest.raises(UnknownNameError, match="unknown runner or framework 'tini'"):
-        resolve({"tini": own}, house.specs())
+        resolve([("tini", own)], house.specs())
 
 
 def test_runners_that_differ_in_their_variables_must_be_named(house, own):
@@ -95,7 +102,7 @@ def test_runners_that_differ_in_their_variables_must_be_named(house, own):
     path.write_text(path.read_text() + 'BACKEND = "b"\n')
     install(own, "tiny-2.5.dist-info")
     with pytest.raises(UsageError, match="may mean several runners; name one: tiny-a, tiny-b"):
-        raise_line(resolve, {"tiny": own}, house.specs())
+        raise_line(resolve, [("tiny", own)], house.specs())
 
 
 def raise_line(function, *arguments):

@@ -11,13 +11,14 @@ import trainyard
 from rich.console import Console
 from trainyard.source import source_digest
 
-from controller import campaign, paths
+from controller import campaign, paths, preparation
 from controller.catalog import workloads
 from controller.catalog.runners import Locks, RunnerSpec
 from controller.cli import main
 from controller.comparison import compare
 from controller.errors import BuildError
 from controller.events import Note, ProbeProgress, TrialProgress
+from controller.preparation import CompareRequest
 from controller.report import json_, matrix
 from controller.results import FAIL, PASS, SUCCEEDED, UNSUPPORTED, Cell, Environment, Variant
 from controller.runtimes.base import Availability
@@ -80,7 +81,7 @@ class House:
 
     def request(self, *runners, **options):
         workload = workloads.find(str(self.file))
-        return campaign.CompareRequest(workloads=(workload,), runners=runners, trials=1, order_seed=3, **options)
+        return CompareRequest(workloads=(workload,), runners=runners, trials=1, order_seed=3, **options)
 
     def verify(self, *runners, **options):
         """{runner: certificate}, and the probes that were asked for."""
@@ -98,9 +99,9 @@ def house(tmp_path, monkeypatch):
     monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path / "data"))
     built = House(tmp_path)
     packages = {"runners": str(ROOT / "runners"), "trainyard": str(Path(trainyard.__file__).parent)}
-    monkeypatch.setattr(campaign, "stage", lambda: Staged(SERVICE, source_digest(packages)))
-    monkeypatch.setattr(campaign, "VenvRuntime", lambda: built.runtime)
-    monkeypatch.setattr(campaign.runner_catalog, "select", lambda names: [_spec(name) for name in names])
+    monkeypatch.setattr(preparation, "stage", lambda: Staged(SERVICE, source_digest(packages)))
+    monkeypatch.setattr(preparation, "VenvRuntime", lambda: built.runtime)
+    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec(name) for name in names])
     return built
 
 
