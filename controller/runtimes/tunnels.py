@@ -104,6 +104,9 @@ class Tunnel:
             with contextlib.suppress(OSError, ValueError):
                 while data := stream.read():
                     connection.sendall(data)
+            # Closing alone would not end the other thread's wait, and the client would wait with it.
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
             stream.close()
 
 
