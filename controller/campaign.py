@@ -8,6 +8,7 @@ from trainyard.v1.workload_pb2 import Workload
 import controller
 from controller import hosts, paths
 from controller.catalog import runners as runner_catalog
+from controller.comparison import compare
 from controller.datasets import prepare as datasets
 from controller.errors import ControllerError
 from controller.events import Observer, TrialDone
@@ -60,6 +61,8 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
         workloads=ready.summaries,
         notes=(*ready.notes, *verified.notes),
         certificates=verified.certificates,
+        until_precision=request.until_precision,
+        max_trials=request.max_trials,
     )
     store.add_campaign(campaign)
     try:
@@ -156,12 +159,30 @@ class _Walk:
         self._clock = Clock()
 
     def run(self) -> None:
-        plan = interleave(self._campaign.cells, self._campaign.trial_count, self._campaign.order_seed)
-        for planned in plan:
+        campaign, count = self._campaign, self._campaign.trial_count
+        plan = interleave(campaign.cells, count, campaign.order_seed)
+        self._walk(plan, 0)
+        while count < campaign.max_trials and self._is_too_rough():
+            count += 1
+            longer = interleave(campaign.cells, count, campaign.order_seed)
+            self._walk(longer, len(plan))
+            plan = longer
+
+    def _walk(self, plan: Sequence[PlannedTrial], begin: int) -> None:
+        for planned in plan[begin:]:
             if planned.cell not in self._skipped:
                 trial = self._one(planned, plan)
                 self._store.add_trial(trial)
                 self._observe(TrialDone(planned.position + 1, len(plan), trial))
+
+    def _is_too_rough(self) -> bool:
+        """Whether the time of a row that can be measured is not yet known as exactly as was asked."""
+        campaign = self._campaign
+        if campaign.until_precision is None:
+            return False
+        rows = compare(campaign, self._store.trials(campaign.id)).rows
+        spreads = [row.seconds for row in rows if row.seconds is not None and row.cell not in self._skipped]
+        return any(spread.precision is None or spread.precision > campaign.until_precision for spread in spreads)
 
     def _one(self, planned: PlannedTrial, plan: Sequence[PlannedTrial]) -> Trial:
         runner = self._prepared[planned.cell.runner]

@@ -64,8 +64,13 @@ def compare(campaign: Campaign, trials: Iterable[Trial]) -> Comparison:
     groups = []
     for digest, workload in workloads.items():
         cells = {cell: runs for cell, runs in found.items() if cell.workload_digest == digest}
-        groups.append(_group(workload, cells, campaign.trial_count, certificates))
+        groups.append(_group(workload, cells, _asked(campaign, cells), certificates))
     return Comparison(campaign, tuple(groups))
+
+
+def _asked(campaign: Campaign, cells: Mapping[Cell, list[Trial]]) -> int:
+    """Trials that each row was to have: blocks may have been added until times were precise enough."""
+    return max([campaign.trial_count, *(trial.block + 1 for runs in cells.values() for trial in runs)])
 
 
 def _group(

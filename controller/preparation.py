@@ -31,6 +31,7 @@ class CompareRequest:
     ``runners`` empty: the default ones that this machine can have, or with ``every_runner`` all of them.
     ``interpreters``: pairs of a runner's or framework's name and a Python, as ``runtimes.interpreter.resolve`` takes
     them. ``runtime``, ``host`` and ``limits`` as in ``runtimes.choice.Wish``.
+    ``until_precision`` and ``max_trials`` as in results.Campaign.
     ``verify``: whether cells are certified first; with ``fresh`` no earlier probe counts."""
 
     workloads: tuple[Any, ...]
@@ -39,6 +40,8 @@ class CompareRequest:
     device: str = "cpu"
     gpu_index: int | None = None
     trials: int = 5
+    until_precision: float | None = None
+    max_trials: int = 0
     order_seed: int = 0
     threads: int = 1
     data_dir: Path | None = None

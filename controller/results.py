@@ -253,7 +253,8 @@ class Machine:
 @dataclass(frozen=True, slots=True)
 class Campaign:
     """A set of cells run together, in one interleaved order. ``notes`` say in words what is not as asked.
-    A cell without a certificate was not verified."""
+    A cell without a certificate was not verified. With ``until_precision`` whole blocks were added to the planned
+    ``trial_count`` until each row's time was known to that fraction, or had ``max_trials``."""
 
     id: str
     created_at: str
@@ -267,3 +268,5 @@ class Campaign:
     workloads: tuple[WorkloadSummary, ...]
     notes: tuple[str, ...] = ()
     certificates: tuple[CellCertificate, ...] = ()
+    until_precision: float | None = None
+    max_trials: int = 0

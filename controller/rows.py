@@ -36,6 +36,11 @@ class Spread:
     high: float
     interval: Interval | None = None
 
+    @property
+    def precision(self) -> float | None:
+        """Half the interval's width, as a fraction of its middle; None where there is no interval."""
+        return None if self.interval is None else self.interval.precision
+
 
 @dataclass(frozen=True, slots=True)
 class Row:

@@ -35,6 +35,11 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
+    @property
+    def precision(self) -> float:
+        """How far each end is from the (geometric) middle, as a fraction of it."""
+        return math.sqrt(self.high / self.low) - 1.0
+
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
@@ -51,7 +56,7 @@ class Ratio:
 
     @property
     def detectable(self) -> float:
-        return math.sqrt(self.interval.high / self.interval.low) - 1.0
+        return self.interval.precision
 
 
 def interval(values: Sequence[float]) -> Interval | None:

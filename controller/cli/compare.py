@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from controller.cli import options
-from controller.cli.options import DEFAULT_WORKLOAD, QUICK_TRIALS, TRIALS, DeviceKind, Output, RuntimeKind
+from controller.cli.options import DEFAULT_WORKLOAD, MAX_TRIALS, QUICK_TRIALS, TRIALS, DeviceKind, Output, RuntimeKind
 from controller.errors import UsageError
 
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ def compare(
     device: options.Device = None,
     gpu: options.GpuIndex = None,
     trials: options.Trials = None,
+    until_precision: options.Precision = None,
+    max_trials: options.MaxTrials = None,
     quick: options.Quick = False,
     seed: options.Seed = None,
     order_seed: options.OrderSeed = None,
@@ -64,6 +66,8 @@ def compare(
         "host": host,
         "limits": limits_of(limit or []),
         "verify": not no_verify,
+        "until_precision": precision_of(until_precision),
+        "max_trials": max_trials or (MAX_TRIALS if until_precision else 0),
     }
     from controller import preparation
 
@@ -115,6 +119,19 @@ def interpreters_of(pairs: list[str]) -> tuple[tuple[str, Path], ...]:
             raise UsageError(f"--interpreter {name}: there is no file {path}", "give the path of a Python program")
         found.append((name, file.absolute()))
     return tuple(found)
+
+
+def precision_of(text: str | None) -> float | None:
+    """A percentage as a fraction of 1. Raises UsageError."""
+    if text is None:
+        return None
+    try:
+        value = float(text.strip().removesuffix("%")) / 100
+    except ValueError:
+        value = 0.0
+    if not 0.0001 <= value <= 1:
+        raise UsageError(f"--until-precision {text!r} is not between 0.01% and 100%", "write e.g. 2%")
+    return value
 
 
 def folder_of(path: Path | None) -> Path | None:

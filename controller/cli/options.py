@@ -9,6 +9,7 @@ import typer
 DEFAULT_WORKLOAD = "mlp-mnist"
 TRIALS = 5
 QUICK_TRIALS = 3
+MAX_TRIALS = 30
 
 
 class Output(StrEnum):
@@ -59,6 +60,18 @@ Trials = Annotated[
     typer.Option(
         min=1, max=10_000, metavar="N", help=f"Trials of every row. Default: {TRIALS}, or {QUICK_TRIALS} with --quick."
     ),
+]
+Precision = Annotated[
+    str | None,
+    typer.Option(
+        "--until-precision",
+        metavar="PERCENT",
+        help="Add blocks of trials, of all rows alike, until each row's time is known to this (95 %), such as 2%.",
+    ),
+]
+MaxTrials = Annotated[
+    int | None,
+    typer.Option(min=2, max=10_000, metavar="N", help=f"Where --until-precision gives up. Default: {MAX_TRIALS}."),
 ]
 Quick = Annotated[bool, typer.Option("--quick", help="Shorten the schedule, for a first look.")]
 Seed = Annotated[

@@ -63,13 +63,19 @@ def _setting(campaign: Campaign) -> str:
     seeds = sorted({workload.seed for workload in campaign.workloads})
     return ", ".join(
         [
-            plural(campaign.trial_count, "trial") + " of each row in fresh processes, interleaved",
+            plural(campaign.trial_count, "trial") + " of each row in fresh processes, interleaved" + _added(campaign),
             plural(campaign.threads, "thread"),
             f"workload seed {', '.join(map(str, seeds))}",
             f"order seed {campaign.order_seed}",
             f"controller {campaign.controller_version}",
         ]
     )
+
+
+def _added(campaign: Campaign) -> str:
+    if campaign.until_precision is None:
+        return ""
+    return f", more until times are known to {campaign.until_precision:.1%} or {campaign.max_trials} are done"
 
 
 def heading(workload: WorkloadSummary) -> str:

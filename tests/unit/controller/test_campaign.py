@@ -13,6 +13,7 @@ from trainyard.source import source_digest
 from controller import campaign, preparation
 from controller.catalog import workloads
 from controller.catalog.runners import Locks, RunnerSpec
+from controller.comparison import compare
 from controller.errors import BuildError, HostError
 from controller.events import TrialDone, TrialProgress
 from controller.preparation import CompareRequest
@@ -107,8 +108,10 @@ class House:
         self.workload = workload
         self.events = []
 
-    def compare(self, *runners, trials=2, observe=None):
-        request = CompareRequest(workloads=(self.workload,), runners=runners, trials=trials, order_seed=3, verify=False)
+    def compare(self, *runners, trials=2, observe=None, **more):
+        request = CompareRequest(
+            workloads=(self.workload,), runners=runners, trials=trials, order_seed=3, verify=False, **more
+        )
         done = campaign.run(request, observe or self.events.append, self.store)
         return done, self.store.trials(done.id)
 
@@ -123,6 +126,14 @@ def test_trials_are_interleaved_fresh_and_identified(house):
     assert trials[0].identity.workload_digest == done.workloads[0].digest == done.cells[0].workload_digest
     assert trials[0].environment.digest == f"digest-of-{trials[0].cell.runner}"
     assert len(trials[0].measurement.step_seconds) == 16
+
+
+def test_whole_blocks_are_added_until_times_are_precise_enough(house):
+    done, trials = house.compare("good", "child-free", until_precision=1e-9, max_trials=4)
+    assert [trial.block for trial in trials] == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert [row.asked for row in compare(done, trials).rows] == [4, 4]
+    _, trials = house.compare("good", "child-free", until_precision=1e9, max_trials=4)
+    assert len(trials) == 4
 
 
 def test_a_trial_is_stored_before_it_is_reported(house):

@@ -53,6 +53,7 @@ def controller(*arguments, folder, code="from controller.cli.main import main; m
         (["compare", "--epochs", "2", "--steps", "9"], ["both --steps and --epochs are given"]),
         (["compare", "--seed", "-1"], ["--seed -1 is out of range"]),
         (["compare", "--data-dir", "absent"], ["--data-dir absent is not a folder"]),
+        (["compare", "--until-precision", "fine"], ["--until-precision 'fine' is not between 0.01% and 100%"]),
         (["compare", "--interpreter", "reference"], ["--interpreter 'reference' is not NAME=PYTHON"]),
         (["compare", "--interpreter", "reference=/absent"], ["there is no file /absent"]),
         (["compare", "--interpreter", "x=/bin/sh"], ["/bin/sh is not a working Python"]),
