@@ -125,5 +125,9 @@ def _verdict(ranked: Sequence[Row], contest: Contest[str]) -> Verdict:
 
 def _tie_text(first: str, tied: Sequence[str], contest: Contest[str]) -> str:
     seen = [found.detectable for label in tied if (found := contest.ratio(label, first))]
-    blind = f" (a difference under {max(seen):.0%} is not seen with so few trials and so much noise)" if seen else ""
-    return f"no claim: {', '.join([first, *tied])} cannot be told apart{blind}"
+    text = f"no claim: {', '.join([first, *tied])} cannot be told apart"
+    return f"{text} (under {_difference(max(seen))} is not seen with so few trials and so much noise)" if seen else text
+
+
+def _difference(share: float) -> str:
+    return f"{share:.0%}" if share < 1 else f"a factor of {1 + share:.1f}"

@@ -56,7 +56,7 @@ def test_rows_that_cannot_be_told_apart_are_tied_and_no_claim_is_made():
     group = group_of(trials(A, 30.0, 31.0, 32.0), trials(B, 20.0, 19.0, 35.0))
     assert group.fastest == ""
     assert group.tied == ("a-1",)
-    assert group.verdict.startswith("no claim: b-1, a-1 cannot be told apart (a difference under ")
+    assert group.verdict.startswith("no claim: b-1, a-1 cannot be told apart (under ")
     assert [row.ties for row in group.rows] == ["a", "a"]
 
 
