@@ -8,7 +8,7 @@ from keras import layers
 from trainyard import graph
 from trainyard.v1 import workload_pb2
 
-from runners.keras import backends
+from runners.keras import backends, windows
 
 OPS = backends.load()
 _PICTURES = ("conv2d", "batch_norm", "max_pool2d", "avg_pool2d", "global_avg_pool2d")
@@ -164,9 +164,10 @@ def _dense(node, network):
 def _conv2d(node, network):
     fields = node.fields
     size = (fields.kernel_height, fields.kernel_width)
-    return Convolution(_pads(node, size), filters=fields.filters, kernel_size=size, strides=_strides(fields),
-                       padding=_padding(fields), data_format=network.data_format, use_bias=fields.use_bias,
-                       kernel_initializer="zeros")
+    return Convolution(
+        windows.padding(node, size), filters=fields.filters, kernel_size=size, strides=windows.strides(fields),
+        padding=windows.padding_name(fields), data_format=network.data_format, use_bias=fields.use_bias,
+        kernel_initializer="zeros")
 
 
 def _max_pool2d(node, network):
@@ -179,23 +180,8 @@ def _avg_pool2d(node, network):
 
 def _pool(kind, node, network):
     size = (node.fields.size_height, node.fields.size_width)
-    return kind(_pads(node, size), pool_size=size, strides=_strides(node.fields), padding=_padding(node.fields),
-                data_format=network.data_format)
-
-
-def _strides(fields):
-    return (fields.stride_height, fields.stride_width)
-
-
-def _padding(fields):
-    return "same" if fields.padding == workload_pb2.PADDING_SAME else "valid"
-
-
-def _pads(node, size):
-    """((top, bottom), (left, right))."""
-    if node.fields.padding != workload_pb2.PADDING_SAME:
-        return ((0, 0), (0, 0))
-    return tuple(graph.same_padding(*axis) for axis in zip(node.input_shapes[0][:2], size, _strides(node.fields)))
+    return kind(windows.padding(node, size), pool_size=size, strides=windows.strides(node.fields),
+                padding=windows.padding_name(node.fields), data_format=network.data_format)
 
 
 def _batch_norm(node, network):

@@ -4,12 +4,10 @@ import math
 
 import cntk as C
 import numpy as np
+from keras import layers
 
-C.try_set_default_device(C.cpu())
-
-from keras import layers  # noqa: E402 - CNTK's device is chosen before Keras asks for it
-
-from runners.core.adapter import Device, Unsupported  # noqa: E402
+from runners.core.adapter import Device, Unsupported
+from runners.keras import windows
 
 TITLE = "Keras on CNTK"
 VERSIONS = {"cntk": C.__version__}
@@ -76,28 +74,18 @@ def avg_pool2d(x, size, strides, padding, channels_first):
     lengths = x.shape[1:]
     x, automatic = _padded(x, size, strides, padding, 0.0)
     y = C.pooling(x, C.AVG_POOLING, size, strides, [automatic])
-    if not automatic and padding != ((0, 0), (0, 0)):
-        y = y * C.constant(_counted(lengths, size, strides, padding))
+    if not automatic and padding != windows.NONE:
+        y = y * C.constant(windows.correction(lengths, size, strides, padding))
     return _from_first(y, channels_first)
 
 
 def _padded(x, size, strides, padding, value):
     """(x, whether CNTK pads by itself): it does as the specification says at stride 1 with an odd window."""
-    if padding == ((0, 0), (0, 0)):
+    if padding == windows.NONE:
         return x, False
     if tuple(strides) == (1, 1) and all(length % 2 for length in size):
         return x, True
     return C.pad(x, [(0, 0)] + [tuple(pair) for pair in padding], constant_value=value), False
-
-
-def _counted(lengths, size, strides, padding):
-    """For each window: its size by how many of its values lie inside the picture. float32 (1, rows, columns)."""
-    parts = []
-    for length, window, stride, (before, after) in zip(lengths, size, strides, padding):
-        inside = np.pad(np.ones(length), (before, after), "constant")
-        starts = range(0, len(inside) - window + 1, stride)
-        parts.append(np.array([window / inside[start:start + window].sum() for start in starts]))
-    return np.outer(*parts)[None].astype(np.float32)
 
 
 def batch_norm(layer, x, axis):

@@ -1,12 +1,9 @@
 """Keras on TensorFlow 1: settings, and the operations that Keras does otherwise than the specification says."""
 
-import os
-
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-
 import numpy as np
 import tensorflow as tf
 from keras import backend as K
+from keras import layers
 
 from runners.core.adapter import Device
 
@@ -17,14 +14,15 @@ VERSIONS = {"tensorflow": tf.__version__}
 LAYOUTS = ("default", "nhwc")
 CHANNELS_FIRST = False
 LSTM_IMPLEMENTATION = 2
+LstmCell = layers.LSTMCell
 
 _settings = {}
 
 
 def start(execution):
-    """Chooses the device and the threads of the sessions to come."""
+    """Sets the threads of the sessions to come; the device is always the CPU."""
     if execution.device != "cpu":
-        raise LookupError("not yet")
+        raise LookupError("this build of TensorFlow {} has no CUDA".format(tf.__version__))
     # Others may be overwritten in place while a gradient still reads them.
     tf.enable_resource_variables()
     _settings["config"] = tf.ConfigProto(
@@ -41,7 +39,9 @@ def reset(seed):
 
 
 def device(variables):
-    return Device("cpu")
+    """The ``Device`` that the variables lie on: the session has no other kind."""
+    kinds = set(found.device_type for found in K.get_session().list_devices())
+    return Device("gpu" if "GPU" in kinds else "cpu")
 
 
 def facts():

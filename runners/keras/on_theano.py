@@ -3,23 +3,23 @@
 import ctypes
 import os
 
-# The last word wins in THEANO_FLAGS.
-os.environ["THEANO_FLAGS"] = ",".join(filter(None, [os.environ.get("THEANO_FLAGS"), "device=cpu,floatX=float32"]))
-
 import numpy as np
 import theano
 import theano.tensor as T
 from keras import backend as K
+from keras import layers
 from theano.tensor.nnet import bn
 from theano.tensor.signal import pool
 
 from runners.core.adapter import Device
+from runners.keras import windows
 
 TITLE = "Keras on Theano"
 VERSIONS = {"Theano": theano.__version__}
 LAYOUTS = ("default", "nchw", "nhwc")
 CHANNELS_FIRST = True
 LSTM_IMPLEMENTATION = 2
+LstmCell = layers.LSTMCell
 
 
 def start(execution):
@@ -87,17 +87,53 @@ def conv2d(x, kernel, strides, padding, channels_first):
 
 
 def max_pool2d(x, size, strides, padding, channels_first):
-    return _pool(_to_first(x, channels_first), size, strides, padding, "max", channels_first)
+    x = _padded(_to_first(x, channels_first), padding, -np.inf)
+    return _from_first(MaxPool(tuple(size), tuple(strides))(x, size, strides), channels_first)
+
+
+class MaxPool(pool.Pool):
+    """Theano's operation with another gradient: of several equal values in a window the first one has it, as in
+    other frameworks, where Theano's own gives it to each of them: on a picture's plain ground, four times over."""
+
+    __props__ = pool.Pool.__props__ + ("size", "strides")
+
+    def __init__(self, size, strides):
+        super(MaxPool, self).__init__(ignore_border=True, mode="max", ndim=2)
+        self.size = size
+        self.strides = strides
+
+    def L_op(self, inputs, outputs, gradients):
+        x, y, rest = inputs[0], outputs[0], gradients[0]
+        found = T.zeros_like(x)
+        for row in range(self.size[0]):
+            for column in range(self.size[1]):
+                place = (slice(None), slice(None), self._steps(0, row, y.shape[2]), self._steps(1, column, y.shape[3]))
+                chosen = T.eq(x[place], y)
+                found = T.inc_subtensor(found[place], T.switch(chosen, rest, 0))
+                rest = T.switch(chosen, 0, rest)
+        return [found] + [theano.gradient.DisconnectedType()() for _ in inputs[1:]]
+
+    def _steps(self, axis, start, count):
+        """The slice of a picture's axis where one place of all ``count`` windows lies."""
+        return slice(start, start + self.strides[axis] * (count - 1) + 1, self.strides[axis])
 
 
 def avg_pool2d(x, size, strides, padding, channels_first):
-    return _pool(_to_first(x, channels_first), size, strides, padding, "average_exc_pad", channels_first)
-
-
-def _pool(x, size, strides, padding, mode, channels_first):
-    (top, bottom), (left, right) = padding
-    y = pool.pool_2d(x, ws=size, stride=strides, pad=(top, left), ignore_border=True, mode=mode)
+    x = _to_first(x, channels_first)
+    y = pool.pool_2d(_padded(x, padding, 0), ws=size, stride=strides, ignore_border=True, mode="average_inc_pad")
+    if padding != windows.NONE:
+        y = y * T.constant(windows.correction(K.int_shape(x)[2:], size, strides, padding))
     return _from_first(y, channels_first)
+
+
+def _padded(x, padding, value):
+    """A copy with a border, or ``x`` itself where there is none."""
+    if padding == windows.NONE:
+        return x
+    (top, bottom), (left, right) = padding
+    batch, channels, height, width = x.shape
+    border = T.alloc(np.float32(value), batch, channels, height + top + bottom, width + left + right)
+    return T.set_subtensor(border[:, :, top:top + height, left:left + width], x)
 
 
 def batch_norm(layer, x, axis):
