@@ -1,6 +1,7 @@
 """``controller compare``: trains workloads on runners and prints the comparison."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ def compare(
     until_precision: options.Precision = None,
     max_trials: options.MaxTrials = None,
     quick: options.Quick = False,
-    seed: options.Seed = None,
+    seed: options.Seeds = None,
     order_seed: options.OrderSeed = None,
     threads: options.Threads = None,
     epochs: options.Epochs = None,
@@ -51,13 +52,13 @@ def compare(
         from controller import hosts
 
         hosts.gpu(index or 0)  # a machine without one is told so before anything else happens
-    overrides = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "warmup_steps": warmup_steps, "seed": seed}
+    overrides = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "warmup_steps": warmup_steps}
     asked: dict[str, Any] = {
         "runners": runner_names(runner or []),
         "variants": variants_of(variant or []),
         "interpreters": interpreters_of(interpreter or []),
         "data_dir": folder_of(data_dir),
-        "workloads": workloads_of(workload or [DEFAULT_WORKLOAD], quick, overrides),
+        "workloads": workloads_of(workload or [DEFAULT_WORKLOAD], quick, overrides, seed or [None]),
         "device": kind,
         "gpu_index": index,
         "trials": trials or (QUICK_TRIALS if quick else TRIALS),
@@ -88,10 +89,16 @@ def device_of(device: DeviceKind | None, gpu: int | None) -> tuple[str, int | No
     return "cpu", None
 
 
-def workloads_of(names: list[str], quick: bool, overrides: dict[str, Any]) -> tuple[Any, ...]:
+def workloads_of(
+    names: list[str], quick: bool, overrides: dict[str, Any], seeds: Sequence[int | None]
+) -> tuple[Any, ...]:
+    """Workload messages: each name with each seed, None being the workload's own."""
     from controller.catalog import workloads
 
-    return tuple(workloads.override(workloads.find(name, quick=quick), **overrides) for name in dict.fromkeys(names))
+    found = [workloads.find(name, quick=quick) for name in dict.fromkeys(names)]
+    return tuple(
+        workloads.override(workload, **overrides, seed=seed) for workload in found for seed in dict.fromkeys(seeds)
+    )
 
 
 def runner_names(names: list[str]) -> tuple[str, ...]:

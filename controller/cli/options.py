@@ -78,6 +78,15 @@ Seed = Annotated[
     int | None,
     typer.Option(metavar="N", help="Seed of initial weights and of the order of samples. Default: the workload's."),
 ]
+Seeds = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--seed",
+        metavar="N",
+        help="Seed of initial weights and of the order of samples; repeatable, each with a table of its own. Default: "
+        "the workload's.",
+    ),
+]
 OrderSeed = Annotated[
     int | None,
     typer.Option(min=0, metavar="N", help="Seed of the order of trials. Default: drawn afresh, and printed."),

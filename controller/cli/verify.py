@@ -46,7 +46,7 @@ def verify(
         "interpreters": shared.interpreters_of(interpreter or []),
         "data_dir": shared.folder_of(data_dir),
         "workloads": shared.workloads_of(
-            workload or list(workloads.names()), False, {"batch_size": batch_size, "seed": seed}
+            workload or list(workloads.names()), False, {"batch_size": batch_size}, [seed]
         ),
         "device": kind,
         "gpu_index": index,

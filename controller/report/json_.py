@@ -1,6 +1,7 @@
 """A comparison as JSON for programs, with every number that a table shows and every trial behind it.
 
 Keys of version 1: ``format``, ``version``, ``campaign`` (as in results.Campaign), ``stored_at``, ``footer``,
+``accuracy`` (as in spread.Spread),
 ``workloads`` (heading, verdict, fastest, ties, problems, same work), ``rows`` (one a cell, in the table's order;
 seconds, bytes, fractions; ``certificate`` as in results.Certificate; ``shown`` holds the table's texts) and
 ``trials``. Keys are only added within a version. A number that does not exist or is not finite is null. The durations
@@ -19,6 +20,7 @@ from controller.report.columns import shown
 from controller.report.words import certificate_line, footer, heading
 from controller.results import Measurement, Trial
 from controller.rows import Row
+from controller.spread import spreads
 
 FORMAT = "trainyard-comparison"
 VERSION = 1
@@ -32,6 +34,7 @@ def document(comparison: Comparison, trials: Sequence[Trial], stored_at: str = "
         "campaign": asdict(comparison.campaign),
         "stored_at": stored_at,
         "footer": list(footer(comparison, stored_at)),
+        "accuracy": [asdict(spread) for spread in spreads(comparison)],
         "workloads": [_group(group) for group in comparison.groups],
         "rows": [_row(row) for row in comparison.rows],
         "trials": [_trial(trial) for trial in trials],

@@ -6,13 +6,17 @@ from controller.comparison import Comparison, Group
 from controller.flags import UNEQUAL, UNPROVEN
 from controller.results import PASS, UNSUPPORTED, Campaign, Machine, WorkloadSummary
 from controller.rows import Row
+from controller.spread import spreads
 
 _GIBIBYTE = 1024**3
 
 
 def footer(comparison: Comparison, stored_at: str = "") -> Iterable[str]:
-    """What identifies the campaign: digests, machine, seeds, threads, the command, the place of the results."""
+    """How far accuracies are apart, and what identifies the campaign: digests, machine, seeds, threads, the command, the
+    place of the results."""
     campaign = comparison.campaign
+    for spread in spreads(comparison):
+        yield spread.line()
     for workload in campaign.workloads:
         yield f"workload: {workload.name} sha256 {workload.digest}"
     yield f"machine: {machine_line(campaign.machine)}"
@@ -60,12 +64,10 @@ def plural(count: int, noun: str) -> str:
 
 
 def _setting(campaign: Campaign) -> str:
-    seeds = sorted({workload.seed for workload in campaign.workloads})
     return ", ".join(
         [
             plural(campaign.trial_count, "trial") + " of each row in fresh processes, interleaved" + _added(campaign),
             plural(campaign.threads, "thread"),
-            f"workload seed {', '.join(map(str, seeds))}",
             f"order seed {campaign.order_seed}",
             f"controller {campaign.controller_version}",
         ]
@@ -88,5 +90,6 @@ def heading(workload: WorkloadSummary) -> str:
             f"warm-up {workload.warmup}",
             f"measured {workload.measured}",
             f"{workload.parameter_count:,} parameters",
+            f"seed {workload.seed}",
         ]
     )

@@ -107,6 +107,11 @@ def test_options_reach_the_request(pretend, tmp_path, monkeypatch):
     assert asked.command.count("--order-seed") == 1
 
 
+def test_each_seed_is_a_workload_of_its_own(pretend):
+    main.run(["compare", "--seed", "3", "--seed", "4", "--seed", "3", "--quick"])
+    assert [workload.seed for workload in pretend.asked.workloads] == [3, 4]
+
+
 def test_a_drawn_order_can_be_repeated_from_the_printed_command(pretend, monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["controller", "compare", "--quick"])
     main.run(["compare", "--quick"])
