@@ -12,8 +12,8 @@ _GIBIBYTE = 1024**3
 
 
 def footer(comparison: Comparison, stored_at: str = "") -> Iterable[str]:
-    """How far accuracies are apart, and what identifies the campaign: digests, machine, seeds, threads, the command, the
-    place of the results."""
+    """How far accuracies are apart, and what identifies the campaign: digests, machine, seeds, threads, the command,
+    the place of the results."""
     campaign = comparison.campaign
     for spread in spreads(comparison):
         yield spread.line()
