@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from trainyard.v1.workload_pb2 import Workload
 
 import controller
-from controller import hosts, paths
+from controller import hosts, interrupts, paths
 from controller.catalog import runners as runner_catalog
 from controller.comparison import compare
 from controller.datasets import prepare as datasets
@@ -170,6 +170,7 @@ class _Walk:
 
     def _walk(self, plan: Sequence[PlannedTrial], begin: int) -> None:
         for planned in plan[begin:]:
+            interrupts.check()
             if planned.cell not in self._skipped:
                 trial = self._one(planned, plan)
                 self._store.add_trial(trial)

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from time import monotonic
 
+from controller import interrupts
 from controller.client import Progress, Started
 from controller.events import Observer, TrialProgress
 from controller.plan import PlannedTrial
@@ -46,6 +47,7 @@ class Watch:
         self._per_epoch = 0
 
     def __call__(self, event: Started | Progress) -> None:
+        interrupts.check()
         if isinstance(event, Started):
             self._per_epoch = event.steps_per_epoch
             self.show("started")

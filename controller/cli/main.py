@@ -12,6 +12,7 @@ from typing import Annotated, Any, NoReturn
 import typer
 
 import controller
+from controller import interrupts
 from controller.cli.build import build
 from controller.cli.clean import clean
 from controller.cli.compare import compare
@@ -67,6 +68,7 @@ def main() -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a pipe in an old code page must not stop a report
             stream.reconfigure(errors="backslashreplace")
+    interrupts.install()
     sys.exit(run(sys.argv[1:]))
 
 
