@@ -132,7 +132,7 @@ def test_whole_blocks_are_added_until_times_are_precise_enough(house):
     done, trials = house.compare("good", "child-free", until_precision=1e-9, max_trials=4)
     assert [trial.block for trial in trials] == [0, 0, 1, 1, 2, 2, 3, 3]
     assert [row.asked for row in compare(done, trials).rows] == [4, 4]
-    _, trials = house.compare("good", "child-free", until_precision=1e9, max_trials=4)
+    _, trials = house.compare("good", "child-free", until_precision=1e300, max_trials=4)
     assert len(trials) == 4
 
 
