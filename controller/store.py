@@ -1,16 +1,17 @@
 """Where results are kept: one SQLite file, a transaction after each trial, safe for several controllers at once."""
 
+import re
 import sqlite3
 import zlib
 from array import array
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from controller.errors import StoreError
+from controller.errors import StoreError, UsageError
 from controller.results import Campaign, Failure, Probe, Trial
 
 _BUSY_SECONDS = 30.0
@@ -31,8 +32,23 @@ CREATE INDEX trials_by_campaign ON trials (campaign, position);
     """
 CREATE TABLE probes (key TEXT PRIMARY KEY, content TEXT NOT NULL) STRICT;
 """,
+    """
+CREATE TABLE tags (name TEXT PRIMARY KEY, campaign TEXT NOT NULL REFERENCES campaigns (id) ON DELETE CASCADE) STRICT;
+CREATE INDEX tags_by_campaign ON tags (campaign);
+""",
 )
 SCHEMA_VERSION = len(_MIGRATIONS)
+# A campaign's id begins with a digit, so no tag is ever the beginning of one.
+_TAG = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A campaign in the store: its tags, and how many of its trials have ended in which state."""
+
+    campaign: Campaign
+    tags: tuple[str, ...]
+    states: dict[str, int]
 
 
 class Store:
@@ -57,12 +73,17 @@ class Store:
             )
 
     def add_trial(self, trial: Trial) -> None:
-        """Keeps a trial that has ended; all of it or nothing."""
+        """Keeps a trial that has ended; all of it or nothing. Raises StoreError if its campaign is gone."""
         stripped, steps = _without_steps(trial)
+        content = _trials().dump_json(stripped).decode()
         with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            known = connection.execute("SELECT 1 FROM campaigns WHERE id = ?", (trial.campaign,)).fetchone()
+            if known is None:
+                raise StoreError(f"campaign {trial.campaign} was removed while it ran", "start it again")
             connection.execute(
                 "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?)",
-                (trial.id, trial.campaign, trial.position, trial.state, _trials().dump_json(stripped).decode(), steps),
+                (trial.id, trial.campaign, trial.position, trial.state, content, steps),
             )
 
     def campaign(self, campaign_id: str) -> Campaign:
@@ -79,6 +100,64 @@ class Store:
         with self._open() as connection:
             rows = connection.execute("SELECT content FROM campaigns ORDER BY created_at DESC, id DESC").fetchall()
         return [_campaigns().validate_json(row[0]) for row in rows]
+
+    def find(self, text: str | None) -> Campaign:
+        """The campaign of that tag, id or unique beginning of an id; the last one for None. Raises UsageError."""
+        with self._open() as connection:
+            tagged = connection.execute("SELECT campaign FROM tags WHERE name = ?", (text,)).fetchone()
+            rows = connection.execute("SELECT id FROM campaigns ORDER BY created_at DESC, id DESC").fetchall()
+        ids: list[str] = [row[0] for row in rows]
+        if not ids:
+            raise UsageError(f"there is no campaign in {self.path} yet", "controller compare makes one")
+        if text is None:
+            return self.campaign(ids[0])
+        found = [tagged[0]] if tagged else [name for name in ids if name.startswith(text) and text]
+        if text in found:
+            found = [text]
+        if not found:
+            raise UsageError(f"no campaign is called {text!r} or begins so", "controller history lists them")
+        if len(found) > 1:
+            few = ", ".join(found[:4]) + (", ..." if len(found) > 4 else "")
+            raise UsageError(f"{len(found)} campaigns begin with {text!r}: {few}", "write more of it")
+        return self.campaign(found[0])
+
+    def history(self) -> list[Kept]:
+        """All campaigns, the newest first, with their tags and how their trials ended."""
+        with self._open() as connection:
+            connection.execute("BEGIN")  # one moment for all three
+            rows = connection.execute("SELECT content FROM campaigns ORDER BY created_at DESC, id DESC").fetchall()
+            tags = connection.execute("SELECT campaign, name FROM tags ORDER BY name").fetchall()
+            counts = connection.execute("SELECT campaign, state, count(*) FROM trials GROUP BY 1, 2").fetchall()
+        found: list[Campaign] = [_campaigns().validate_json(row[0]) for row in rows]
+        return [
+            Kept(
+                campaign,
+                tuple(name for owner, name in tags if owner == campaign.id),
+                {state: count for owner, state, count in counts if owner == campaign.id},
+            )
+            for campaign in found
+        ]
+
+    def tag(self, campaign_id: str, name: str) -> str:
+        """Gives a campaign a name. A name belongs to one campaign: returns the id of the one that loses it, or "".
+        Raises UsageError for a name that could be mistaken."""
+        if not _TAG.fullmatch(name):
+            raise UsageError(
+                f"tag {name!r} is not a letter followed by letters, digits, dots, dashes or underscores, at most 64",
+                "write e.g. before-upgrade",
+            )
+        with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            row = connection.execute("SELECT campaign FROM tags WHERE name = ?", (name,)).fetchone()
+            if connection.execute("SELECT 1 FROM campaigns WHERE id = ?", (campaign_id,)).fetchone() is None:
+                raise StoreError(f"there is no campaign {campaign_id!r} in {self.path}")
+            connection.execute("INSERT OR REPLACE INTO tags VALUES (?, ?)", (name, campaign_id))
+        return row[0] if row is not None and row[0] != campaign_id else ""
+
+    def remove(self, campaign_id: str) -> None:
+        """Removes a campaign with its trials and tags; all of it or nothing. It need not be there any more."""
+        with self._open() as connection:
+            connection.execute("DELETE FROM campaigns WHERE id = ?", (campaign_id,))
 
     def trials(self, campaign_id: str) -> list[Trial]:
         """The trials of a campaign that have ended, in the order in which they ran."""

@@ -13,8 +13,6 @@ from controller.errors import UsageError
 
 if TYPE_CHECKING:
     from controller.preparation import CompareRequest
-    from controller.results import Campaign
-    from controller.store import Store
 
 
 def compare(
@@ -176,34 +174,17 @@ def _command(drawn_seed: int | None) -> str:
 
 
 def _carry_out(request: "CompareRequest", output: Output) -> int:
-    from controller import campaign, paths
+    from controller import campaign
+    from controller.cli.campaigns import results_store
     from controller.cli.consoles import progress
+    from controller.cli.reporting import print_comparison
     from controller.report.live import live
-    from controller.store import Store
 
-    store = Store(paths.data_folder() / "results.sqlite")
+    store = results_store()
     try:
         with live(progress()) as observe:
             done = campaign.run(request, observe, store)
     except campaign.CampaignInterrupted as interrupted:
-        _report(interrupted.campaign, store, output)
+        print_comparison(interrupted.campaign, store, output)
         raise
-    return 0 if _report(done, store, output) else 1
-
-
-def _report(campaign: "Campaign", store: "Store", output: Output) -> bool:
-    """Prints the comparison; returns whether all of it is sound."""
-    from controller.comparison import compare as compared
-
-    trials = store.trials(campaign.id)
-    comparison = compared(campaign, trials)
-    if output is Output.json:
-        from controller.report import json_
-
-        sys.stdout.write(json_.render(comparison, trials, str(store.path)))
-    else:
-        from controller.cli.consoles import results
-        from controller.report import terminal
-
-        terminal.render(comparison, results(), str(store.path))
-    return comparison.is_sound
+    return 0 if print_comparison(done, store, output) else 1

@@ -14,6 +14,7 @@ import typer
 import controller
 from controller import interrupts
 from controller.cli.build import build
+from controller.cli.campaigns import history, rm, show, tag
 from controller.cli.clean import clean
 from controller.cli.compare import compare
 from controller.cli.doctor import doctor
@@ -36,6 +37,10 @@ app = typer.Typer(
 )
 app.command()(compare)
 app.command()(verify)
+app.command()(show)
+app.command()(history)
+app.command()(tag)
+app.command()(rm)
 app.command()(runners)
 app.command()(workloads)
 app.command()(build)

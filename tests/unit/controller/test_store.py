@@ -1,11 +1,12 @@
 """The results file: older ones are brought up to date with all that is in them, newer ones are refused."""
 
 import sqlite3
+import threading
 from dataclasses import replace
 
 import pytest
 
-from controller.errors import StoreError
+from controller.errors import StoreError, UsageError
 from controller.results import Failure
 from controller.store import SCHEMA_VERSION, Store
 from tests.unit.controller.made_up import OTHER_WORK, PASSED, campaign, cell, certified, trials
@@ -37,7 +38,7 @@ def version(path):
         return connection.execute("PRAGMA user_version").fetchone()[0]
 
 
-def test_a_file_of_format_1_keeps_its_campaigns_and_gains_probes(path):
+def test_a_file_of_format_1_keeps_its_campaigns_and_gains_probes_and_tags(path):
     known = campaign(cell("a-1"))
     new = Store(path.with_name("new.sqlite"))
     new.add_campaign(known)
@@ -53,9 +54,11 @@ def test_a_file_of_format_1_keeps_its_campaigns_and_gains_probes(path):
             ]
             old.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
     store = Store(path)
-    assert version(path) == SCHEMA_VERSION == 2
+    assert version(path) == SCHEMA_VERSION == 3
     assert store.campaign(known.id) == known
     assert store.trials(known.id) == new.trials(known.id)
+    store.tag(known.id, "before")
+    assert store.find("before") == known
     store.keep_probe("key", probe())
     assert Store(path).probe("key") == probe()
 
@@ -84,3 +87,103 @@ def test_certificates_stay_with_their_campaign(path):
     whole = certified(campaign(cell("a-1"), cell("b-1")), PASSED, OTHER_WORK)
     Store(path).add_campaign(whole)
     assert Store(path).campaign(whole.id) == whole
+
+
+def named(name, created_at="2024-01-02T03:04:05Z"):
+    return replace(campaign(cell("a-1")), id=name, created_at=created_at)
+
+
+@pytest.fixture
+def three(path):
+    store = Store(path)
+    for name, day in (("2024-01-02-aaaa", "2"), ("2024-01-02-abbb", "3"), ("2024-01-04-aaaa", "4")):
+        store.add_campaign(named(name, f"2024-01-0{day}T00:00:00Z"))
+    return store
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [(None, "2024-01-04-aaaa"), ("2024-01-04", "2024-01-04-aaaa"), ("2024-01-02-ab", "2024-01-02-abbb"),
+     ("2024-01-02-aaaa", "2024-01-02-aaaa")],
+)  # fmt: skip
+def test_campaigns_are_found_by_the_beginning_of_their_name(three, text, found):
+    assert three.find(text).id == found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("2024-01-02", "2 campaigns begin with '2024-01-02': 2024-01-02-abbb, 2024-01-02-aaaa"),
+     ("2023", "no campaign is called '2023'"), ("", "no campaign is called ''"), ("%", "no campaign is called '%'")],
+)  # fmt: skip
+def test_what_is_not_one_campaign_is_said(three, text, message):
+    with pytest.raises(UsageError, match=message):
+        three.find(text)
+
+
+def test_an_empty_store_says_how_to_begin(path):
+    with pytest.raises(UsageError, match=r"no campaign in .* yet"):
+        Store(path).find(None)
+
+
+def test_a_name_that_is_whole_wins_over_longer_ones(path):
+    store = Store(path)
+    for name in ("2024-1", "2024-12"):
+        store.add_campaign(named(name))
+    assert store.find("2024-1").id == "2024-1"
+
+
+def test_a_tag_belongs_to_one_campaign(three):
+    assert three.tag("2024-01-02-aaaa", "before") == ""
+    assert three.tag("2024-01-02-aaaa", "before") == ""
+    assert three.tag("2024-01-04-aaaa", "before") == "2024-01-02-aaaa"
+    assert three.find("before").id == "2024-01-04-aaaa"
+    assert [kept.tags for kept in three.history()] == [("before",), (), ()]
+
+
+@pytest.mark.parametrize("name", ["", "2024", "a b", "published:x", "-a", "a" * 65, "a/b"])
+def test_a_tag_that_could_be_mistaken_is_refused(three, name):
+    with pytest.raises(UsageError, match="is not a letter followed by"):
+        three.tag("2024-01-02-aaaa", name)
+
+
+def test_what_is_removed_takes_its_trials_and_tags_with_it(path):
+    store = Store(path)
+    whole = campaign(cell("a-1"))
+    store.add_campaign(whole)
+    for entry in trials(whole.cells[0], 1.0, 2.0):
+        store.add_trial(entry)
+    store.tag(whole.id, "before")
+    assert [kept.states for kept in store.history()] == [{"succeeded": 2}]
+    store.remove(whole.id)
+    assert (store.history(), store.trials(whole.id)) == ([], [])
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT count(*) FROM tags").fetchone() == (0,)
+    with pytest.raises(StoreError, match="was removed while it ran"):
+        store.add_trial(trials(whole.cells[0], 1.0)[0])
+
+
+def test_two_controllers_open_an_old_file_and_tag_at_once(path):
+    with sqlite3.connect(path) as old:
+        old.executescript(FORMAT_1)
+    errors = []
+    gate = threading.Barrier(4)
+
+    def work(number):
+        try:
+            gate.wait()
+            store = Store(path)
+            store.add_campaign(named(f"2024-{number}"))
+            for turn in range(10):
+                store.tag(f"2024-{number}", f"shared-{turn}")
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    kept = Store(path).history()
+    assert len(kept) == 4
+    assert sum(len(entry.tags) for entry in kept) == 10
