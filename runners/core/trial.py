@@ -13,7 +13,7 @@ import numpy as np
 from trainyard import graph
 from trainyard.v1 import runner_pb2
 
-from runners.core import datasets, telemetry
+from runners.core import augmentation, datasets, telemetry
 from runners.core.batches import Source
 from runners.core.failures import Cancelled, Refused, TrialFailed, one_line
 from runners.core.initial import initial_weights, weights_digest
@@ -228,8 +228,9 @@ def open_device(adapter, execution):
 
 def training_source(model, arrays, variant):
     """The ``Source`` of a model's training samples."""
-    workload = model.workload
-    return Source(arrays["x_train"], arrays["y_train"], workload.seed, workload.schedule.batch_size, variant)
+    workload, x = model.workload, arrays["x_train"]
+    return Source(x, arrays["y_train"], workload.seed, workload.schedule.batch_size, variant,
+                  augmentation.of(workload, len(x)))
 
 
 def device_message(device):
