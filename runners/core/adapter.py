@@ -91,9 +91,11 @@ class Adapter(object):
 
             epoch(number)   an iterator over the ``source.steps_per_epoch`` batches of that epoch, in order
             close()         ends workers; called once
+            skip_to(number) optional: makes ready to begin with that epoch
 
         according to the variant's ``pipeline``, ``workers`` and ``prefetch``. The core may abandon an epoch's
-        iterator early, and then ask for another epoch."""
+        iterator early, and then ask for another epoch. It calls ``skip_to`` before the clock starts: where an abandoned
+        epoch has a price, such as new workers, it is paid there and not in the measured section."""
         raise NotImplementedError
 
     def put(self, x, y):

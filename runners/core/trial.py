@@ -54,20 +54,27 @@ class Steps(object):
         self._per_epoch = per_epoch
         self._done = heartbeat.cells
         self._cancelled = cancelled
+        self._opened = None
 
     def first(self):
-        """Trains the first step of epoch 0; returns what ``run`` needs to go on from there."""
+        """Trains the first step of epoch 0; ``run`` goes on from there."""
         batches = iter(self._loader.epoch(0))
         self._step(next(batches))
-        return batches, 1
+        self._opened = batches, 1
 
-    def run(self, epoch, count, keep=0, opened=None):
-        """Runs ``count`` steps from the start of ``epoch``, or from where ``opened`` stands in it; keeps about
-        ``keep`` evenly spaced losses, and the last. Raises Cancelled, or TrialFailed for a loader that gives more or
-        fewer batches than an epoch has."""
+    def skip_to(self, epoch):
+        """Lets go of an epoch that was left early: what that costs a loader is no part of what is measured."""
+        skip_to = getattr(self._loader, "skip_to", None)
+        if skip_to is not None:
+            skip_to(epoch)
+
+    def run(self, epoch, count, keep=0):
+        """Runs ``count`` steps from the start of ``epoch``, or from after the first step; keeps about ``keep`` evenly
+        spaced losses, and the last. Raises Cancelled, or TrialFailed for a loader that gives more or fewer batches
+        than an epoch has."""
         self.stamps, self.kept, self.marks = [0.0] * (count + 1), [], []
         stride = -(-count // keep) if keep else 0
-        batches, taken = opened or (None, 0)
+        (batches, taken), self._opened = self._opened or (None, 0), None
         done = 0
         while done < count:
             whole = self._per_epoch - taken
@@ -160,11 +167,12 @@ class Trial(object):
         warmup, measured, first_epoch = graph.step_counts(self.model.workload.schedule, len(source.x))
         steps = Steps(self.adapter, loader, source.steps_per_epoch, self.heartbeat, self.cancelled)
         self.phases.enter("first_step", 1)
-        opened = steps.first()
+        steps.first()
         self.adapter.wait()
         self.phases.enter("warmup", warmup - 1)
-        steps.run(0, warmup - 1, opened=opened)
+        steps.run(0, warmup - 1)
         self.adapter.wait()
+        steps.skip_to(first_epoch)
         gc.collect()
         self.phases.enter("measure", measured)
         before = telemetry.ProcessorSnapshot(clock)

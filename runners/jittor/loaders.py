@@ -59,10 +59,14 @@ class NativeLoader(object):
         self._early = {}
 
     def epoch(self, number):
+        self.skip_to(number)
+        return self._batches(number * self._source.steps_per_epoch)
+
+    def skip_to(self, number):
+        """Starts the workers, anew where they have gone on to other batches: it takes a tenth of a second."""
         first = number * self._source.steps_per_epoch
         if self._due != first:
             self._restart(first)
-        return self._batches(first)
 
     def _restart(self, first):
         self.close()
