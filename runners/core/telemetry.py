@@ -52,7 +52,8 @@ def descendants(pid):
 
 
 class ProcessorSnapshot(object):
-    """Processor seconds so far: of this process and its children, of the whole machine, and stolen by a hypervisor.
+    """Processor seconds so far: of this process and its descendants, those that have ended and were waited for among
+    them; of the whole machine; and stolen by a hypervisor.
     ``defined`` is False where there is no /proc/stat."""
 
     def __init__(self, clock):
@@ -120,8 +121,9 @@ def _stat(pid):
 
 
 def _process_seconds(pid):
+    """User and system time, its own and that of children that it has waited for."""
     fields = _stat(pid)
-    return 0.0 if fields is None else (int(fields[11]) + int(fields[12])) / _TICKS
+    return 0.0 if fields is None else sum(map(int, fields[11:15])) / _TICKS
 
 
 def _machine_seconds():

@@ -221,7 +221,10 @@ class Trial(object):
             losses.append(loss)
             right += correct
             self.heartbeat.cells[1] = number
-        self.finished.test_loss = math.fsum(losses) / len(x)
+        test_loss = math.fsum(losses) / len(x)
+        if not math.isfinite(test_loss):
+            raise TrialFailed("NON_FINITE_LOSS", "the loss on the test part is {}".format(test_loss))
+        self.finished.test_loss = test_loss
         self.finished.test_accuracy = right / float(len(x))
         self.finished.test_sample_count = len(x)
 

@@ -1,10 +1,16 @@
-"""The order of what a trial does around the measured section."""
+"""A trial: the order of what it does around the measured section, and what it takes for its own and for a failure."""
+
+import subprocess
+import sys
+import time
 
 import numpy as np
+import pytest
 from trainyard import graph
 from trainyard.v1 import runner_pb2
 
-from runners.core import datasets, heartbeat, trial
+from runners.core import datasets, heartbeat, telemetry, trial
+from runners.core.failures import TrialFailed
 from runners.reference.adapter import Loader, ReferenceAdapter
 from tests.unit.runners.service import arrays, execution, store, workload
 
@@ -63,3 +69,24 @@ def test_a_warm_up_of_one_step_is_not_gone_on_with(tmp_path):
     finished = run(tmp_path, workload(warmup_steps=1, epochs=2), adapter)
     assert len(finished.step_seconds) == 16 and np.isfinite(finished.losses).all()
     assert adapter.events.count("epoch 0") == 1 and adapter.events[-10] == "epoch 2"
+
+
+class Diverged(ReferenceAdapter):
+    """Its losses in training are numbers; what it has learned is none."""
+
+    def predict(self, x):
+        return super().predict(x) * np.nan
+
+
+def test_a_model_whose_test_loss_is_no_number_has_failed(tmp_path):
+    with pytest.raises(TrialFailed, match="test part is nan") as caught:
+        run(tmp_path, workload(), Diverged())
+    assert caught.value.reason == "NON_FINITE_LOSS"
+
+
+def test_processor_time_of_children_that_have_ended_is_the_trials_own():
+    burn = "import time\nwhile time.process_time() < 0.4: pass"
+    before = telemetry.ProcessorSnapshot(time.perf_counter)
+    subprocess.run([sys.executable, "-c", burn], check=True)
+    found = telemetry.processor_telemetry(before, telemetry.ProcessorSnapshot(time.perf_counter))
+    assert not before.defined or found["cpu_seconds"] >= 0.35
