@@ -20,6 +20,9 @@ TRIAL_ROLE = "trial"
 BLOBS = "/opt/trainyard/blobs"
 RUN = "/opt/trainyard/run"
 INNER_SOCKET = "/tmp/runner.sock"  # noqa: S108 - of the container, which has it to itself
+# The kernel counts memory in pages, of a limit whole ones alone, of shared memory also the last one begun; and an
+# engine gives processors as whole microseconds of a period.
+_PAGE, _PERIOD = 4096, 100_000
 _NO_GPU = {"NVIDIA_VISIBLE_DEVICES": "void", "CUDA_VISIBLE_DEVICES": ""}
 
 
@@ -98,7 +101,7 @@ def _limit_arguments(limits: Limits) -> dict[str, Any]:
         # The same for memory and swap together means: no swap, which would be slow and not be noticed.
         found |= {"mem_limit": limits.memory, "memswap_limit": limits.memory}
     if limits.cpus:
-        found["nano_cpus"] = int(limits.cpus * 1e9)
+        found["nano_cpus"] = _nano_cpus(limits.cpus)
     if limits.cpuset:
         found["cpuset_cpus"] = limits.cpuset
     if limits.pids:
@@ -157,12 +160,12 @@ def expected_facts(limits: Limits) -> dict[str, str]:
         "no_new_privileges": "1",
         "root_read_only": "1",
         "network": "",
-        "shm_bytes": str(_pages(limits.shm)),
+        "shm_bytes": str(-(-limits.shm // _PAGE) * _PAGE),
     }
     if limits.memory:
-        found["memory_limit_bytes"] = str(_pages(limits.memory))
+        found["memory_limit_bytes"] = str(limits.memory // _PAGE * _PAGE)
     if limits.cpus:
-        found["cpu_quota"] = f"{limits.cpus:g}"
+        found["cpu_quota"] = f"{_nano_cpus(limits.cpus) // (10**9 // _PERIOD) / _PERIOD:g}"
     if limits.cpuset:
         found["cpuset"] = ranges(_numbers(limits.cpuset))
     if limits.pids:
@@ -188,6 +191,6 @@ def _numbers(cpuset: str) -> list[int]:
     return sorted(found)
 
 
-def _pages(size: int) -> int:
-    """The kernel counts in pages: a memory limit is rounded down to them, shared memory up."""
-    return size // 4096 * 4096
+def _nano_cpus(cpus: float) -> int:
+    """Rounded: 2.03 is a little less than that in binary, and would lose a unit of the quota."""
+    return round(cpus * 1e9)

@@ -80,6 +80,14 @@ def test_what_is_not_so_inside_is_named():
     assert "root_read_only is 0, not 1" in containers.unmet(expected, expected | {"root_read_only": "0"})
 
 
+def test_limits_are_expected_as_the_kernel_counts_them():
+    odd = containers.expected_facts(Limits(cpus=2.03, memory=5 * 2**20 + 1, shm=2_469_606_195))
+    assert odd["memory_limit_bytes"] == str(5 * 2**20)
+    assert odd["shm_bytes"] == "2469609472"  # as a tmpfs of that size says of itself
+    assert odd["cpu_quota"] == "2.03"
+    assert containers.expected_facts(Limits(cpus=1.2345678))["cpu_quota"] == "1.23456"
+
+
 # --- limits ----------------------------------------------------------------------------------------------------
 
 
