@@ -154,7 +154,7 @@ class RunnerClient:
         except grpc.RpcError as error:
             if watchdog.fired:
                 message = f"nothing moved for {stall_seconds:.0f} s"
-                raise RunnerError(message, "raise --stall-timeout if this is expected", "TIMEOUT") from error
+                raise RunnerError(message, reason="TIMEOUT") from error
             raise _translate(error) from error
         finally:
             watchdog.stop()

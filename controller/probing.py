@@ -33,6 +33,9 @@ PROBE_FORMAT = 1
 # The reference's float64 numbers do not depend on which NumPy computes them; its source is in the service's digest.
 ANY_ENVIRONMENT = "any"
 
+# What no change of the machine makes possible: the reasons that runners/core/check.py and adapters give.
+_LASTING = tuple(f"UNSUPPORTED {what} " for what in ("layer", "loss", "optimizer"))
+
 Answer = Probe | Failure
 Runner = Callable[[], PreparedRunner | ControllerError]
 
@@ -196,9 +199,10 @@ def is_unsupported(answer: Answer) -> bool:
 
 
 def _is_kept(answer: Answer) -> bool:
-    """What will be answered again: not a crash, and not numbers that the store could not give back."""
+    """What will be answered again: not a crash, not a variant that this machine lacks something for (a compiler), and
+    not numbers that the store could not give back."""
     if isinstance(answer, Failure):
-        return is_unsupported(answer)
+        return answer.reason.startswith(_LASTING)
     numbers = [*answer.losses, answer.gradient_norm]
     for output in answer.outputs:
         numbers += [output.norm, output.ramp]

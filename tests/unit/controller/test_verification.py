@@ -167,6 +167,13 @@ def test_what_a_framework_cannot_do_is_an_answer_that_is_kept(house):
     assert house.verify("right", "no-relu") == (found, [])
 
 
+def test_a_variant_that_this_machine_lacks_something_for_is_asked_again(house):
+    jit = (Variant(jit=True),)
+    found, asked = house.verify("right", variants=jit)
+    assert found["right"].state == UNSUPPORTED and asked == ["reference", "reference", "right"]
+    assert house.verify("right", variants=jit)[1] == ["right"]
+
+
 def test_a_probe_that_crashes_is_a_failure_and_the_rest_is_there(house):
     found, _ = house.verify("good", "right")
     assert (found["good"].state, found["right"].state) == (FAIL, PASS)
