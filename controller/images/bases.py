@@ -22,7 +22,6 @@ from controller.runtimes.pythons import Pythons
 AUTO, PUBLIC, OFFLINE = "auto", "public", "offline"
 _CERTIFICATES = Path("/usr/local/share/ca-certificates")
 _TRUSTED = "/etc/ssl/certs/ca-certificates.crt"
-_PULL_SECONDS = 900.0
 
 
 def ensure(engine: Engine, python: str, policy: str, slots: Slots, report: Report) -> str:

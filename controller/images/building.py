@@ -8,7 +8,6 @@ import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -199,8 +198,3 @@ def proxies(environment: Mapping[str, str]) -> dict[str, str]:
         if value and (name.lower() == "no_proxy" or not re.match(r"localhost$|127\.|::1$", host)):
             found[name] = value
     return found
-
-
-def log_file(plan: ImagePlan) -> Path:
-    """Where the engine's words of the last build are."""
-    return paths.cache_folder() / "logs" / f"image-{plan.spec.name}-{plan.flavour}.log"

@@ -24,7 +24,6 @@ FLAVOUR_LABEL = LABEL + "flavour"
 LOCK_LABEL = LABEL + "lock"
 RECIPE_LABEL = LABEL + "recipe"
 SERVICE_LABEL = LABEL + "service"
-BASE_LABEL = LABEL + "base"
 
 PREPARE = "prepare"
 RUNNER_LOCK = "locks/runner.txt"

@@ -1,6 +1,5 @@
 """Whether a runner's image stands on an engine, and whether it is what its recipe and the service's code are now."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +38,6 @@ def look(engine: Engine, plan: ImagePlan) -> ImageState:
     except engine_errors() as error:
         raise translated(error, f"looking for {plan.reference}") from error
     return judged(plan, found)
-
-
-def look_all(engine: Engine, plans: Iterable[ImagePlan]) -> list[ImageState]:
-    return [look(engine, plan) for plan in plans]
 
 
 def judged(plan: ImagePlan, found: dict[str, Any]) -> ImageState:

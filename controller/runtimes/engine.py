@@ -36,10 +36,6 @@ class Engine:
         return str(self.info.get("Name")) == platform.node() and self.info.get("OSType", "linux") == "linux"
 
     @property
-    def is_rootless(self) -> bool:
-        return any("rootless" in str(option) for option in self.info.get("SecurityOptions") or ())
-
-    @property
     def cpu_count(self) -> int:
         return int(self.info.get("NCPU") or 1)
 

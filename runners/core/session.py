@@ -81,7 +81,7 @@ class Session(object):
             pass  # It has died; its end is the next frame.
 
     def result(self):
-        """Blocks for the next frame that is no event: (kind, payload); kind is ``None`` if the process died."""
+        """Blocks for the one frame that answers a probe: (kind, payload); kind is ``None`` if the process died."""
         kind, payload = self._frames.get()
         return (None, None) if kind == _ENDED else (kind, payload)
 
@@ -173,7 +173,6 @@ class _Progress(object):
         self._phase = None
         self._since = None
         self._last = None
-        self._batch = 0
 
     def read(self):
         """A Progressed message, or None when nothing has moved."""

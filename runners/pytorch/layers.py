@@ -126,11 +126,6 @@ class Network(object):
             for follower in followers)
 
 
-def to_channels_first(array):
-    """(batch, height, width, channels) -> (batch, channels, height, width)."""
-    return array.transpose(0, 3, 1, 2)
-
-
 def to_channels_last(array):
     """(batch, channels, height, width) -> (batch, height, width, channels)."""
     return array.transpose(0, 2, 3, 1)
