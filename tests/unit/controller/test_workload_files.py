@@ -245,7 +245,7 @@ def test_overrides_out_of_range_are_usage_errors(change, part):
 
 
 def test_quick_takes_the_files_table_or_else_a_general_limit(tmp_path):
-    assert workloads.find("mlp-mnist", quick=True).schedule.steps == 600
+    assert workloads.find("mlp-mnist", quick=True).schedule.steps == 400
     path = write(tmp_path, HEAD + LAYERS)
     assert workloads.find(path, quick=True).schedule.steps == workloads.QUICK_STEPS
     longer = workloads.find(write(tmp_path, (HEAD + LAYERS).replace("\nsteps = 200", "\nepochs = 9")), quick=True)
