@@ -108,6 +108,7 @@ def show(
     *,
     output: options.OutputForm = Output.table,
     json: Json = False,
+    against: options.Against = None,
 ) -> None:
     """Print the comparison of a campaign again. Exit code 1 as for compare: something failed or differs.
 
@@ -117,4 +118,4 @@ def show(
 
     where = results_store()
     form = Output.json if json else output
-    raise typer.Exit(0 if print_comparison(where.find(campaign), where, form) else 1)
+    raise typer.Exit(0 if print_comparison(where.find(campaign), where, form, against) else 1)

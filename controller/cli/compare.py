@@ -40,6 +40,7 @@ def compare(
     host: options.Host = "local",
     limit: options.Limits = None,
     no_verify: options.NoVerify = False,
+    against: options.Against = None,
 ) -> None:
     """Train the same workloads on several runners and print which is how fast.
 
@@ -68,12 +69,13 @@ def compare(
         "until_precision": precision_of(until_precision),
         "max_trials": max_trials or (MAX_TRIALS if until_precision else 0),
     }
+    check_against(against, asked["workloads"])
     from controller import preparation
 
     order = preparation.new_seed() if order_seed is None else order_seed
     command = _command(order if order_seed is None else None)
     request = preparation.CompareRequest(order_seed=order, command=command, **asked)
-    raise typer.Exit(_carry_out(request, output))
+    raise typer.Exit(_carry_out(request, output, against))
 
 
 # --- options to values -------------------------------------------------------------------------------------
@@ -145,6 +147,20 @@ def folder_of(path: Path | None) -> Path | None:
     return path
 
 
+def check_against(text: str | None, asked: Sequence[Any]) -> None:
+    """Whether there is what ``--against`` names, before anything is trained. Raises UsageError."""
+    if text is None:
+        return
+    from controller.catalog import against
+
+    if against.is_published(text):
+        against.tables(text, tuple(workload.name for workload in asked))
+    else:
+        from controller.cli.campaigns import results_store
+
+        results_store().find(text)
+
+
 def limits_of(pairs: list[str]) -> dict[str, str]:
     if not pairs:
         return {}
@@ -173,7 +189,7 @@ def _command(drawn_seed: int | None) -> str:
 # --- the campaign and its report ---------------------------------------------------------------------------
 
 
-def _carry_out(request: "CompareRequest", output: Output) -> int:
+def _carry_out(request: "CompareRequest", output: Output, against: str | None) -> int:
     from controller import campaign
     from controller.cli.campaigns import results_store
     from controller.cli.consoles import progress
@@ -185,6 +201,6 @@ def _carry_out(request: "CompareRequest", output: Output) -> int:
         with live(progress()) as observe:
             done = campaign.run(request, observe, store)
     except campaign.CampaignInterrupted as interrupted:
-        print_comparison(interrupted.campaign, store, output)
+        print_comparison(interrupted.campaign, store, output, against)
         raise
-    return 0 if print_comparison(done, store, output) else 1
+    return 0 if print_comparison(done, store, output, against) else 1

@@ -19,6 +19,8 @@ from controller.cli.clean import clean
 from controller.cli.compare import compare
 from controller.cli.doctor import doctor
 from controller.cli.images import app as images
+from controller.cli.published import published
+from controller.cli.report import report, schema
 from controller.cli.runners import runners
 from controller.cli.verify import verify
 from controller.cli.workloads import workloads
@@ -38,11 +40,14 @@ app = typer.Typer(
 app.command()(compare)
 app.command()(verify)
 app.command()(show)
+app.command()(report)
 app.command()(history)
 app.command()(tag)
 app.command()(rm)
 app.command()(runners)
 app.command()(workloads)
+app.command()(published)
+app.command()(schema)
 app.command()(build)
 app.add_typer(images, name="images")
 app.command()(clean)

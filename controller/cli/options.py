@@ -139,3 +139,10 @@ NoVerify = Annotated[
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Probe every runner again, whatever is known from before.")]
+Against = Annotated[
+    str | None,
+    typer.Option(
+        metavar="CAMPAIGN|published[:NAME]",
+        help="Put the numbers of another campaign, or of published tables, beside the rows, and say what differs.",
+    ),
+]

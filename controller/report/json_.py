@@ -4,7 +4,8 @@ Keys of version 1: ``format``, ``version``, ``campaign`` (as in results.Campaign
 ``accuracy`` (as in spread.Spread),
 ``workloads`` (heading, verdict, fastest, ties, problems, same work), ``rows`` (one a cell, in the table's order;
 seconds, bytes, fractions; ``certificate`` as in results.Certificate; ``shown`` holds the table's texts) and
-``trials``. Keys are only added within a version. A number that does not exist or is not finite is null. The durations
+``trials``; ``against`` (numbers of elsewhere by workload, or null). ``controller schema`` prints all of it as a JSON
+Schema. Keys are only added within a version. A number that does not exist or is not finite is null. The durations
 of single steps stay in the store; here is their summary.
 """
 
@@ -15,7 +16,9 @@ from dataclasses import asdict
 from statistics import quantiles
 from typing import Any
 
+from controller.against import Against
 from controller.comparison import Comparison, Group
+from controller.report.beside import beside_document
 from controller.report.columns import shown
 from controller.report.words import certificate_line, footer, heading
 from controller.results import Measurement, Trial
@@ -26,7 +29,9 @@ FORMAT = "trainyard-comparison"
 VERSION = 1
 
 
-def document(comparison: Comparison, trials: Sequence[Trial], stored_at: str = "") -> dict[str, Any]:
+def document(
+    comparison: Comparison, trials: Sequence[Trial], stored_at: str = "", against: Against | None = None
+) -> dict[str, Any]:
     """The whole as plain values."""
     whole = {
         "format": FORMAT,
@@ -38,14 +43,15 @@ def document(comparison: Comparison, trials: Sequence[Trial], stored_at: str = "
         "workloads": [_group(group) for group in comparison.groups],
         "rows": [_row(row) for row in comparison.rows],
         "trials": [_trial(trial) for trial in trials],
+        "against": beside_document(against),
     }
     finite: dict[str, Any] = _finite(whole)
     return finite
 
 
-def render(comparison: Comparison, trials: Sequence[Trial], stored_at: str = "") -> str:
+def render(comparison: Comparison, trials: Sequence[Trial], stored_at: str = "", against: Against | None = None) -> str:
     """The document as text, ending in a line feed."""
-    return json.dumps(document(comparison, trials, stored_at), indent=2, allow_nan=False) + "\n"
+    return json.dumps(document(comparison, trials, stored_at, against), indent=2, allow_nan=False) + "\n"
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -105,11 +111,11 @@ def _row(row: Row) -> dict[str, Any]:
 def _trial(trial: Trial) -> dict[str, Any]:
     result = asdict(trial)
     if trial.measurement is not None:
-        result["measurement"]["step_seconds"] = _summary(trial.measurement)
+        result["measurement"]["step_seconds"] = step_summary(trial.measurement)
     return result
 
 
-def _summary(run: Measurement) -> dict[str, Any]:
+def step_summary(run: Measurement) -> dict[str, Any]:
     """Number of steps, and their shortest, quartiles and longest, in seconds."""
     steps = run.step_seconds
     if not steps:

@@ -7,7 +7,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from controller.against import Against
 from controller.comparison import Comparison, Group
+from controller.report.beside import beside_columns, beside_lines
 from controller.report.columns import ABSENT, filled, fitting, total_width
 from controller.report.words import certificate_line, flag_lines, footer, heading
 from controller.rows import Row
@@ -15,26 +17,29 @@ from controller.rows import Row
 _GAP = 2
 
 
-def render(comparison: Comparison, console: Console, stored_at: str = "") -> None:
+def render(comparison: Comparison, console: Console, stored_at: str = "", against: Against | None = None) -> None:
     """Prints all tables, and under them what must be known to read and to repeat them.
 
-    ``stored_at`` is where the trials are kept. Colour only repeats what words say.
+    ``stored_at`` is where the trials are kept; ``against`` are numbers of elsewhere. Colour only repeats
+    what words say.
     """
     for group in comparison.groups:
         _line(console, heading(group.workload), style="bold")
-        _print_table(group, console)
-        for text, style in _findings(group):
+        _print_table(group, console, against)
+        for text, style in _findings(group, against):
             _line(console, text, style)
         console.print()
     for note in comparison.campaign.notes:
         _line(console, f"note: {note}", "yellow")
+    for text in against.lines if against else ():
+        _line(console, text)
     for text in footer(comparison, stored_at):
         _line(console, text)
 
 
-def _print_table(group: Group, console: Console) -> None:
+def _print_table(group: Group, console: Console, against: Against | None) -> None:
     """No narrower than its columns need: on a terminal that is smaller still, the lines run on."""
-    columns = fitting(filled(group.rows), group.rows, console.width, _GAP)
+    columns = fitting((*filled(group.rows), *beside_columns(group, against)), group.rows, console.width, _GAP)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
     for column in columns:
         table.add_column(
@@ -57,7 +62,7 @@ def _style(row: Row, group: Group) -> str:
     return "green" if group.fastest and row.label() == group.fastest else ""
 
 
-def _findings(group: Group) -> Iterable[tuple[str, str]]:
+def _findings(group: Group, against: Against | None) -> Iterable[tuple[str, str]]:
     yield group.verdict, "bold"
     for problem in group.problems:
         yield f"problem: {problem.text()}", "red"
@@ -66,6 +71,8 @@ def _findings(group: Group) -> Iterable[tuple[str, str]]:
             yield f"{row.label()}: {text}", "red"
     if line := certificate_line(group):
         yield line, ""
+    for text in beside_lines(group, against):
+        yield text, ""
 
 
 def _line(console: Console, text: str, style: str = "") -> None:

@@ -52,9 +52,9 @@ def several():
     return campaign(*cells, workloads=(MLP, RANDOM), notes=(note,)), entries
 
 
-def text_of(comparison, width, **options):
+def text_of(comparison, width, against=None, **options):
     stream = io.StringIO()
-    terminal.render(comparison, Console(file=stream, width=width, **options), STORED_AT)
+    terminal.render(comparison, Console(file=stream, width=width, **options), STORED_AT, against)
     return stream.getvalue()
 
 
