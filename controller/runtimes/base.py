@@ -39,6 +39,15 @@ class StartOptions:
     trial: str = ""
 
 
+_COUNTS = tuple(f"{name}_THREADS" for name in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "VECLIB_MAXIMUM", "NUMEXPR_NUM"))
+
+
+def thread_variables(threads: int) -> dict[str, str]:
+    """What numerical libraries read when they are loaded: equal for every runner, in a process as in a container.
+    Waiting threads of OpenMP sleep (docs/decisions/0006-waiting-threads.md)."""
+    return dict.fromkeys(_COUNTS, str(threads)) | {"OMP_WAIT_POLICY": "passive"}
+
+
 class RunningRunner(AbstractContextManager["RunningRunner"], Protocol):
     """A runner that is SERVING. Leaving the context stops it and everything that it started, for certain."""
 

@@ -14,7 +14,7 @@ from types import TracebackType
 from controller.catalog.runners import RunnerSpec
 from controller.errors import RunnerError
 from controller.results import Environment, Failure
-from controller.runtimes.base import StartOptions
+from controller.runtimes.base import StartOptions, thread_variables
 from controller.runtimes.health import wait_until_serving
 from controller.runtimes.packages import clean_environment
 from controller.runtimes.trees import Tree, tail
@@ -71,21 +71,19 @@ def base_environment(launch: Launch) -> dict[str, str]:
 
 def server_environment(launch: Launch, options: StartOptions) -> dict[str, str]:
     """Variables of a server: ``base_environment``, its threads and its device."""
-    threads = str(options.threads)
     # On Windows an empty variable is no variable, and an unset one shows every GPU; -1 names none.
     no_gpu = "-1" if sys.platform == "win32" else ""
-    return base_environment(launch) | {
-        "OMP_NUM_THREADS": threads,
-        "MKL_NUM_THREADS": threads,
-        "OPENBLAS_NUM_THREADS": threads,
-        "VECLIB_MAXIMUM_THREADS": threads,
-        "NUMEXPR_NUM_THREADS": threads,
-        "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
-        "CUDA_VISIBLE_DEVICES": options.gpu_uuid or no_gpu,
-        # Bytecode was written when the environment was built: a trial must not leave the next one a faster start.
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "PYTHONFAULTHANDLER": "1",
-    }
+    return (
+        base_environment(launch)
+        | thread_variables(options.threads)
+        | {
+            "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
+            "CUDA_VISIBLE_DEVICES": options.gpu_uuid or no_gpu,
+            # Bytecode was written when the environment was built: a trial must not leave the next one a faster start.
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "PYTHONFAULTHANDLER": "1",
+        }
+    )
 
 
 class ServerProcess:

@@ -5,7 +5,7 @@ import platform
 
 from runners.core.confinement import confinement_facts
 
-_THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY")
 _UNLIMITED = 1 << 60
 
 
@@ -19,7 +19,7 @@ def versions():
 def process_facts():
     """{name: text} about the process and its limits."""
     facts = {"system": platform.platform(), "cpus": str(len(_processors()))}
-    for name in _THREAD_VARIABLES:
+    for name in _VARIABLES:
         facts[name] = os.environ.get(name, "")
     limit = memory_limit()
     if limit is not None:

@@ -59,7 +59,7 @@ def test_a_gpu_is_asked_for_by_its_uuid_and_hidden_otherwise(house_of_images, tm
     assert (without["CUDA_VISIBLE_DEVICES"], without["NVIDIA_VISIBLE_DEVICES"]) == ("", "void")
     for found in (with_gpu["environment"], without):
         assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
-        assert found["OMP_NUM_THREADS"] == "3"
+        assert (found["OMP_NUM_THREADS"], found["OMP_WAIT_POLICY"]) == ("3", "passive")
 
 
 def test_labels_say_whose_a_container_is(house_of_images, tmp_path):  # noqa: F811

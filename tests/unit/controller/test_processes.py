@@ -57,7 +57,7 @@ def test_the_environment_is_the_runners_and_not_the_callers(house, monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("HOME", str(house.root))
-    own = launch(house, variables={"OMP_NUM_THREADS": "64", "OMP_WAIT_POLICY": "passive"}, search_path=(house.root,))
+    own = launch(house, variables={"OMP_NUM_THREADS": "64", "OMP_WAIT_POLICY": "active"}, search_path=(house.root,))
     process.start(own, options(house)).stop()
     inside = seen_inside(house)
     assert not {"PYTHONSTARTUP", "VIRTUAL_ENV", "OMP_PROC_BIND", "TF_ENABLE_ONEDNN_OPTS"} & set(inside)
