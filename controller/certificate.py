@@ -65,6 +65,7 @@ ADAPTIVE_WEIGHT = 0.2
 # Weights are kept in float32 whatever the precision: each step may round each of them once.
 WEIGHT_UNIT = 2.0**-24
 _TINY = 1e-30
+NOTHING_JUDGED = "rounding alone carries every number of this workload too far: a smaller learning rate can be compared"
 
 _SAME = (
     ("workload_digest", "workload"),
@@ -116,6 +117,9 @@ def certify(
 
 def _verdict(verdict: Certificate, all_: Sequence[Deviation], model: Any, against: str, too_far: float) -> Certificate:
     judged = [each for each in all_ if each.allowed < too_far]
+    if not judged:
+        # Against nothing: not known to do other work, but nothing proves that it does the same.
+        return replace(verdict, state=FAIL, against=(), text=NOTHING_JUDGED, unjudged=len(all_))
     kinds = dict.fromkeys(each.kind for each in judged)
     parting = next((each for each in judged if not _is_within(each)), None)
     return replace(

@@ -154,6 +154,8 @@ def _pair(first: _Judged, second: _Judged, found: dict[Cell, Certificate]) -> No
         pair = certify(
             one.answer, other.answer, one.form.model, looser, against=against, noise=one.noise(), factor=PAIR_FACTOR
         )
+        if not pair.against:  # rounding left nothing to compare
+            continue
         found[one.cell] = _merged(found.get(one.cell), replace(pair, cut=one.form.cut))
 
 

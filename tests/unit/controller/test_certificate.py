@@ -127,6 +127,17 @@ def test_what_rounding_carries_too_far_is_not_judged():
     assert judge(with_losses(probe(), 1.2, 0.1, 0.2), noise=noise).state == FAIL
 
 
+def test_where_nothing_can_be_judged_nothing_is_proven():
+    shaken = with_losses(probe(gradient_norm=3.0), 1.0, 0.8)
+    for output in probe().outputs:
+        shaken = with_output(shaken, output.layer, norm=2 * output.norm)
+    for entry in probe().parameters:
+        shaken = with_parameter(shaken, entry.layer, entry.parameter, moved=9.0, final=99.0, ramp=99.0)
+    found = judge(probe(), noise=Noise(probe(), shaken))
+    assert (found.state, found.against, found.compared) == (FAIL, (), {})
+    assert found.unjudged == 40 and "smaller learning rate" in found.text
+
+
 def test_small_gradients_and_movements_are_held_to_the_whole():
     floor = with_parameter(probe(), "conv", "bias", gradient=1e-9)
     noisy = with_parameter(probe(), "conv", "bias", gradient=5e-6)
