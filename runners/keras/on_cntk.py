@@ -80,10 +80,11 @@ def avg_pool2d(x, size, strides, padding, channels_first):
 
 
 def _padded(x, size, strides, padding, value):
-    """(x, whether CNTK pads by itself): it does as the specification says at stride 1 with an odd window."""
+    """(x, whether CNTK pads by itself): it does as the specification says at stride 1 with an odd window, which must
+    not be larger than the picture."""
     if padding == windows.NONE:
         return x, False
-    if tuple(strides) == (1, 1) and all(length % 2 for length in size):
+    if tuple(strides) == (1, 1) and all(k % 2 and k <= length for k, length in zip(size, x.shape[1:])):
         return x, True
     return C.pad(x, [(0, 0)] + [tuple(pair) for pair in padding], constant_value=value), False
 
