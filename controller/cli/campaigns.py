@@ -109,13 +109,18 @@ def show(
     output: options.OutputForm = Output.table,
     json: Json = False,
     against: options.Against = None,
+    columns: options.Columns = None,
+    sort: options.Sort = None,
+    group_by: options.Grouping = options.GroupBy.workload,
 ) -> None:
     """Print the comparison of a campaign again. Exit code 1 as for compare: something failed or differs.
 
     Example: controller show before-upgrade
     """
     from controller.cli.reporting import print_comparison
+    from controller.report.view import view_of
 
+    view = view_of(columns, sort, group_by.value)
     where = results_store()
     form = Output.json if json else output
-    raise typer.Exit(0 if print_comparison(where.find(campaign), where, form, against) else 1)
+    raise typer.Exit(0 if print_comparison(where.find(campaign), where, form, against, view) else 1)

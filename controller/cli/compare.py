@@ -13,6 +13,7 @@ from controller.errors import UsageError
 
 if TYPE_CHECKING:
     from controller.preparation import CompareRequest
+    from controller.report.view import View
 
 
 def compare(
@@ -41,6 +42,9 @@ def compare(
     limit: options.Limits = None,
     no_verify: options.NoVerify = False,
     against: options.Against = None,
+    columns: options.Columns = None,
+    sort: options.Sort = None,
+    group_by: options.Grouping = options.GroupBy.workload,
 ) -> None:
     """Train the same workloads on several runners and print which is how fast.
 
@@ -70,12 +74,15 @@ def compare(
         "max_trials": max_trials or (MAX_TRIALS if until_precision else 0),
     }
     check_against(against, asked["workloads"])
+    from controller.report.view import view_of
+
+    view = view_of(columns, sort, group_by.value)
     from controller import preparation
 
     order = preparation.new_seed() if order_seed is None else order_seed
     command = _command(order if order_seed is None else None)
     request = preparation.CompareRequest(order_seed=order, command=command, **asked)
-    raise typer.Exit(_carry_out(request, output, against))
+    raise typer.Exit(_carry_out(request, output, against, view))
 
 
 # --- options to values -------------------------------------------------------------------------------------
@@ -189,7 +196,7 @@ def _command(drawn_seed: int | None) -> str:
 # --- the campaign and its report ---------------------------------------------------------------------------
 
 
-def _carry_out(request: "CompareRequest", output: Output, against: str | None) -> int:
+def _carry_out(request: "CompareRequest", output: Output, against: str | None, view: "View") -> int:
     from controller import campaign
     from controller.cli.campaigns import results_store
     from controller.cli.consoles import progress
@@ -201,6 +208,6 @@ def _carry_out(request: "CompareRequest", output: Output, against: str | None) -
         with live(progress()) as observe:
             done = campaign.run(request, observe, store)
     except campaign.CampaignInterrupted as interrupted:
-        print_comparison(interrupted.campaign, store, output, against)
+        print_comparison(interrupted.campaign, store, output, against, view)
         raise
-    return 0 if print_comparison(done, store, output, against) else 1
+    return 0 if print_comparison(done, store, output, against, view) else 1

@@ -19,6 +19,14 @@ class Output(StrEnum):
     json = "json"
 
 
+class GroupBy(StrEnum):
+    """What one table is of."""
+
+    workload = "workload"
+    runner = "runner"
+    host = "host"
+
+
 class DeviceKind(StrEnum):
     """What is trained on."""
 
@@ -146,3 +154,12 @@ Against = Annotated[
         help="Put the numbers of another campaign, or of published tables, beside the rows, and say what differs.",
     ),
 ]
+Columns = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,NAME...", help="The columns of the table in their order, such as runner,seconds,ratio."),
+]
+Sort = Annotated[
+    str | None,
+    typer.Option(metavar="[-]NAME", help="Order the rows by this column; with - the largest first."),
+]
+Grouping = Annotated[GroupBy, typer.Option("--group-by", help="What one table is of.")]

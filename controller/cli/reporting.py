@@ -9,6 +9,7 @@ from controller.errors import UsageError
 if TYPE_CHECKING:
     from controller.against import Against
     from controller.comparison import Comparison
+    from controller.report.view import View
     from controller.results import Campaign
     from controller.store import Store
 
@@ -30,7 +31,9 @@ def found_against(comparison: "Comparison", text: str | None, store: "Store") ->
     return against.campaign(comparison, text, compare(other, store.trials(other.id)))
 
 
-def print_comparison(campaign: "Campaign", store: "Store", output: Output, against: str | None = None) -> bool:
+def print_comparison(
+    campaign: "Campaign", store: "Store", output: Output, against: str | None = None, view: "View | None" = None
+) -> bool:
     """Prints the comparison; returns whether all of it is sound."""
     from controller.comparison import compare
 
@@ -45,5 +48,5 @@ def print_comparison(campaign: "Campaign", store: "Store", output: Output, again
         from controller.cli.consoles import results
         from controller.report import terminal
 
-        terminal.render(comparison, results(), str(store.path), beside)
+        terminal.render(comparison, results(), str(store.path), beside, view)
     return comparison.is_sound

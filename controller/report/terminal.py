@@ -10,25 +10,39 @@ from rich.text import Text
 from controller.against import Against
 from controller.comparison import Comparison, Group
 from controller.report.beside import beside_columns, beside_lines
-from controller.report.columns import ABSENT, filled, fitting, total_width
+from controller.report.columns import ABSENT, fitting, total_width
+from controller.report.view import WORKLOAD, Sheet, View, arranged, sheets
 from controller.report.words import certificate_line, flag_lines, footer, heading
 from controller.rows import Row
 
 _GAP = 2
 
 
-def render(comparison: Comparison, console: Console, stored_at: str = "", against: Against | None = None) -> None:
+def render(
+    comparison: Comparison,
+    console: Console,
+    stored_at: str = "",
+    against: Against | None = None,
+    view: View | None = None,
+) -> None:
     """Prints all tables, and under them what must be known to read and to repeat them.
 
     ``stored_at`` is where the trials are kept; ``against`` are numbers of elsewhere. Colour only repeats
     what words say.
     """
-    for group in comparison.groups:
-        _line(console, heading(group.workload), style="bold")
-        _print_table(group, console, against)
-        for text, style in _findings(group, against):
-            _line(console, text, style)
-        console.print()
+    wish = view or View()
+    if wish.group_by == WORKLOAD:
+        for group in comparison.groups:
+            further = beside_columns(group, against)
+            _print_sheet(arranged(heading(group.workload), group.rows, wish, further), console, comparison)
+            _print_findings(group, console, against)
+    else:
+        for sheet in sheets(comparison, wish, against):
+            _print_sheet(sheet, console, comparison)
+            console.print()
+        for group in comparison.groups:
+            _line(console, heading(group.workload), style="bold")
+            _print_findings(group, console, against)
     for note in comparison.campaign.notes:
         _line(console, f"note: {note}", "yellow")
     for text in against.lines if against else ():
@@ -37,29 +51,39 @@ def render(comparison: Comparison, console: Console, stored_at: str = "", agains
         _line(console, text)
 
 
-def _print_table(group: Group, console: Console, against: Against | None) -> None:
+def _print_sheet(sheet: Sheet, console: Console, comparison: Comparison) -> None:
     """No narrower than its columns need: on a terminal that is smaller still, the lines run on."""
-    columns = fitting((*filled(group.rows), *beside_columns(group, against)), group.rows, console.width, _GAP)
+    _line(console, sheet.title, style="bold")
+    fastest = {(group.workload.digest, group.fastest) for group in comparison.groups}
+    columns = sheet.columns if sheet.fixed else fitting(sheet.columns, sheet.rows, console.width, _GAP)
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, _GAP - 1, 0, 0))
     for column in columns:
         table.add_column(
             column.header,
             justify="right" if column.is_number else "left",
             no_wrap=not column.folds,
-            min_width=column.width(group.rows),
+            min_width=column.width(sheet.rows),
         )
-    for row in group.rows:
-        table.add_row(*(Text(column.text(row) or ABSENT) for column in columns), style=_style(row, group))
-    width = max(console.width, total_width(columns, group.rows, _GAP))
-    console.print(table, width=width, crop=False, soft_wrap=False)
+    for row in sheet.rows:
+        style = _style(row, (row.workload.digest, row.label()) in fastest)
+        table.add_row(*(Text(column.text(row) or ABSENT) for column in columns), style=style)
+    if (width := total_width(columns, sheet.rows, _GAP)) > console.width:
+        table.width = width
+    console.print(table, crop=False, soft_wrap=False)
 
 
-def _style(row: Row, group: Group) -> str:
+def _style(row: Row, is_fastest: bool) -> str:
     if row.seconds is None or row.is_unequal:
         return "red"
     if row.flags:
         return "yellow"
-    return "green" if group.fastest and row.label() == group.fastest else ""
+    return "green" if is_fastest else ""
+
+
+def _print_findings(group: Group, console: Console, against: Against | None) -> None:
+    for text, style in _findings(group, against):
+        _line(console, text, style)
+    console.print()
 
 
 def _findings(group: Group, against: Against | None) -> Iterable[tuple[str, str]]:
