@@ -120,9 +120,10 @@ def _read(dataset: Dataset, found: Found) -> tuple[dict[str, blobs.Blocks], int]
 def _prepared(workload: Workload, entry: _Entry, cache: Path, note: str | None, source: str) -> Prepared:
     try:
         graph.parse(workload)
-        graph.steps_per_epoch(entry.samples, workload.schedule.batch_size)
+        graph.step_counts(workload.schedule, entry.samples)
     except graph.WorkloadError as error:
-        raise UsageError(f"workload {workload.name}: {error}", "give a smaller batch size") from None
+        less = "batch size" if error.field == "schedule.batch_size" else "number"
+        raise UsageError(f"workload {workload.name}: {error}", f"give a smaller {less}") from None
     arrays = {role: blob.sha256 for role, blob in entry.arrays.items()}
     return Prepared(workload, arrays, cache / "blobs", note, source)
 

@@ -23,7 +23,7 @@ NIETZSCHE_CHARACTERS = 57
 MAX_LAYERS = 5000
 MAX_ELEMENTS = 2 ** 31 - 1
 MAX_SEED = 2 ** 32 - 1
-MAX_STEPS = 2 ** 31 - 1
+MAX_STEPS = 10 ** 8  # the time of every step is kept: 32 bytes while it runs, 4 in the result
 MAX_INPUTS = 64
 
 _NAME = re.compile(r"[A-Za-z0-9_.\-]{1,200}\Z")
@@ -142,13 +142,16 @@ def steps_per_epoch(sample_count, batch_size):
 
 
 def step_counts(schedule, sample_count):
-    """(warm-up steps, measured steps, number of the first measured epoch) for so many training samples."""
+    """(warm-up steps, measured steps, number of the first measured epoch) for so many training samples. Raises
+    WorkloadError for more steps than can be kept."""
     per_epoch = steps_per_epoch(sample_count, schedule.batch_size)
     if schedule.WhichOneof("warmup") == "warmup_steps":
         warmup = schedule.warmup_steps
     else:
         warmup = schedule.warmup_epochs * per_epoch
     measured = schedule.steps if schedule.WhichOneof("measured") == "steps" else schedule.epochs * per_epoch
+    for part, count in (("warmup", warmup), ("measured", measured)):
+        _within("schedule." + schedule.WhichOneof(part) + " in steps", count, 1, MAX_STEPS)
     return warmup, measured, -(-warmup // per_epoch)
 
 

@@ -19,13 +19,14 @@ from trainyard.source import source_digest
 from trainyard.v1 import runner_pb2, runner_pb2_grpc
 
 import runners
-from runners.core import check, datasets, wire
+from runners.core import check, datasets, failures, wire
 from runners.core.failures import Refused
 from runners.core.session import GRACE_SECONDS, Broken, Session
 
 SERVICE = "trainyard.v1.Runner"
 REASON_KEY = "trainyard-reason"
 MAX_MESSAGE_BYTES = 16 * 2 ** 20
+_MAX_REASON = 200
 
 
 class Service(runner_pb2_grpc.RunnerServicer):
@@ -162,9 +163,14 @@ def _refusal(payload):
 
 
 def _abort(context, error):
-    reason = error.reason.encode("ascii", "replace").decode("ascii")
-    context.set_trailing_metadata(((REASON_KEY, reason),))
-    context.abort(getattr(grpc.StatusCode, error.code), error.message)
+    """Ends a call. Both texts may quote the request: what no header can hold would leave the call without an end."""
+    context.set_trailing_metadata(((REASON_KEY, _header(error.reason)),))
+    context.abort(getattr(grpc.StatusCode, error.code), failures.one_line(error.message))
+
+
+def _header(text):
+    """A short text of printable ASCII."""
+    return "".join(letter if " " <= letter <= "~" else "?" for letter in text[:_MAX_REASON])
 
 
 def main():

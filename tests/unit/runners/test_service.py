@@ -235,6 +235,24 @@ def test_an_execution_that_cannot_be_is_refused(good, changes, code, reason):
     assert refused(lambda: server.stub.Train(server.request(**changes)))[:2] == (code, reason)
 
 
+@pytest.mark.parametrize("name", ["two\nlines", "\x00\x7f", "long " * 100_000, "\u6f22" * 5000])
+def test_a_refusal_that_quotes_what_no_header_holds_still_arrives(good, name):
+    server = good
+    message = workload()
+    message.layers[0].name = name
+    code, reason, text = refused(lambda: server.stub.Train(server.request(message), timeout=30))
+    assert code == "INVALID_ARGUMENT"
+    assert reason.startswith("layer ") and reason.isprintable() and len(reason) <= 200
+    assert text.startswith("layer ") and len(text) <= 500
+
+
+def test_more_steps_than_can_be_kept_are_refused(good):
+    server = good
+    message = workload(epochs=10**8)
+    code, reason, _ = refused(lambda: server.stub.Train(server.request(message)))
+    assert (code, reason) == ("INVALID_ARGUMENT", "schedule.epochs in steps")
+
+
 def test_noise_instead_of_a_workload_is_refused(good):
     server = good
     request = server.request()
