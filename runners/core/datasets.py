@@ -111,8 +111,10 @@ def _file_digest(path):
 
 def _read(role, path):
     try:
-        return np.load(path, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+        # Not np.load, which takes archives too.
+        with open(path, "rb") as file:
+            return np.lib.format.read_array(file, allow_pickle=False)
+    except (ValueError, EOFError, OverflowError, TypeError, SyntaxError) as error:
         raise Refused("INVALID_ARGUMENT", "arrays", "array {} is no .npy file: {}".format(role, error))
 
 
@@ -121,7 +123,12 @@ def _check(model, part, x, y):
     if x.dtype != kind or tuple(x.shape[1:]) != tuple(model.input_shape):
         raise Refused("INVALID_ARGUMENT", "arrays", "x_{} is {} {}, the workload needs {} (samples, {})".format(
             part, x.dtype, x.shape, kind, ", ".join(str(length) for length in model.input_shape)))
-    if y.dtype != np.dtype("<i4") or y.shape != (len(x),) or not len(y):
+    # A number that is not finite makes either of them so; neither needs room for an array of answers.
+    if len(x) and not (np.isfinite(x.min()) and np.isfinite(x.max())):
+        raise Refused("INVALID_ARGUMENT", "arrays", "x_{} has values that are not finite".format(part))
+    if not len(x):
+        raise Refused("INVALID_ARGUMENT", "arrays", "x_{} has no samples".format(part))
+    if y.dtype != np.dtype("<i4") or y.shape != (len(x),):
         raise Refused("INVALID_ARGUMENT", "arrays", "y_{} is {} {}, not int32 ({},)".format(
             part, y.dtype, y.shape, len(x)))
     classes = max(model.classes, 2)

@@ -27,6 +27,8 @@ SERVICE = "trainyard.v1.Runner"
 REASON_KEY = "trainyard-reason"
 MAX_MESSAGE_BYTES = 16 * 2 ** 20
 _MAX_REASON = 200
+# Every call holds a thread; arrays that come slowly must not take them all, so that the others are still answered.
+_MAX_CALLS, _MAX_TRANSFERS = 16, 4
 
 
 class Service(runner_pb2_grpc.RunnerServicer):
@@ -38,6 +40,7 @@ class Service(runner_pb2_grpc.RunnerServicer):
         self._idle = first
         self._current = first
         self._busy = threading.Lock()
+        self._transfers = threading.BoundedSemaphore(_MAX_TRANSFERS)
         self._described = runner_pb2.DescribeResponse()
         self._described.CopyFrom(first.description)
         self._described.service_digest = source_digest(
@@ -53,14 +56,22 @@ class Service(runner_pb2_grpc.RunnerServicer):
             _abort(context, error)
 
     def PutBlob(self, request_iterator, context):
+        if not self._transfers.acquire(blocking=False):
+            message = "{} arrays are being received already".format(_MAX_TRANSFERS)
+            _abort(context, Refused("RESOURCE_EXHAUSTED", "TRANSFERS", message))
         try:
-            first = next(request_iterator, None)
-            if first is None:
-                raise Refused("INVALID_ARGUMENT", "sha256", "the first message must name the array")
-            self._blobs.put(first.sha256, first.size_bytes, _chunks(first, request_iterator))
-            return runner_pb2.PutBlobResponse(size_bytes=first.size_bytes)
+            return runner_pb2.PutBlobResponse(size_bytes=self._receive(request_iterator))
         except Refused as error:
             _abort(context, error)
+        finally:
+            self._transfers.release()
+
+    def _receive(self, messages):
+        first = next(messages, None)
+        if first is None:
+            raise Refused("INVALID_ARGUMENT", "sha256", "the first message must name the array")
+        self._blobs.put(first.sha256, first.size_bytes, _chunks(first, messages))
+        return first.size_bytes
 
     def Train(self, request, context):
         session = self._begin(request, context)
@@ -178,8 +189,7 @@ def main():
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
-    # A call that lives as long as a trial holds a thread; the others must still be answered.
-    server = grpc.server(futures.ThreadPoolExecutor(max_workers=8), options=[
+    server = grpc.server(futures.ThreadPoolExecutor(max_workers=_MAX_CALLS), options=[
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.so_reuseport", 0)])
     readiness = health.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(readiness, server)

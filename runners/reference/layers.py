@@ -79,7 +79,7 @@ class Relu(Layer):
 
     def forward(self, inputs, training):
         self.positive = inputs[0] > 0
-        return np.where(self.positive, inputs[0], 0.0)
+        return np.maximum(inputs[0], 0.0)  # which keeps what is no number, so that the loss shows it
 
     def backward(self, gradient):
         return [np.where(self.positive, gradient, 0.0)]

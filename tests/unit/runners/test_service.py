@@ -1,7 +1,9 @@
 """The service against frameworks that misbehave and clients that ask for nonsense."""
 
 import hashlib
+import itertools
 import math
+import threading
 
 import grpc
 import numpy as np
@@ -268,6 +270,9 @@ def test_noise_instead_of_a_workload_is_refused(good):
         ("y_train", lambda a: a[:-1], "y_train is int32 (63,)"),
         ("y_test", lambda a: a + 5, "the model has 3 classes"),
         ("x_train", lambda a: np.array([{"a": 1}], dtype=object), "no .npy file"),
+        ("x_test", lambda a: np.where(a == a.max(), np.float32("nan"), a), "x_test has values that are not finite"),
+        ("x_train", lambda a: np.where(a == a.max(), -np.float32("inf"), a), "x_train has values that are not finite"),
+        ("x_train", lambda a: a[:0], "x_train has no samples"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(good, role, value, words):
@@ -279,6 +284,44 @@ def test_arrays_that_do_not_fit_are_refused(good, role, value, words):
     request.arrays.extend(store(server.blobs, values))
     code, _, message = refused(lambda: server.stub.Train(request))
     assert code == "INVALID_ARGUMENT" and words in message
+
+
+def _npy(shape):
+    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': {shape}}}".encode("ascii").ljust(118)
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"PK\x03\x04 begins an archive", b"PK\x05\x06" + bytes(18), _npy("(10 ** 30, 4)"), _npy((10**30, 4))],
+    ids=["damaged-archive", "empty-archive", "sum", "overflow"],
+)
+def test_what_is_no_array_is_refused(good, content):
+    server = good
+    digest = hashlib.sha256(content).hexdigest()
+    (server.blobs / f"{digest}.npy").write_bytes(content)
+    request = server.request()
+    request.arrays[0].sha256 = digest
+    code, _, message = refused(lambda: server.stub.Train(request))
+    assert code == "INVALID_ARGUMENT" and "array x_train is no .npy file" in message
+
+
+def test_arrays_that_come_slowly_leave_the_service_able_to_answer(good):
+    server, stop = good, threading.Event()
+
+    def stalled():
+        yield runner_pb2.PutBlobRequest(sha256="0" * 64, size_bytes=10, chunk=b"a")
+        stop.wait(60)
+
+    calls = [server.stub.PutBlob.future(stalled()) for _ in range(40)]
+    try:
+        assert server.stub.Describe(runner_pb2.DescribeRequest(), timeout=20).framework == "Fake"
+        too_many = next(call for call in itertools.cycle(calls) if call.done())
+        assert too_many.exception().code().name == "RESOURCE_EXHAUSTED"
+    finally:
+        stop.set()
+        for call in calls:
+            call.cancel()
 
 
 def test_a_blob_that_changed_on_disk_is_refused(serve):
