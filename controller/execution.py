@@ -19,6 +19,7 @@ from controller.results import (
     SUCCEEDED,
     UNSUPPORTED,
     Cell,
+    Device,
     Environment,
     Failure,
     Identity,
@@ -185,12 +186,17 @@ def _check_description(description: Description, runner: PreparedRunner, setting
 def _check_started(started: Started, work: Work, settings: Settings) -> Failure | None:
     if started.workload_digest != work.digest:
         return Failure("WRONG_WORKLOAD", f"the runner trains workload {started.workload_digest}, not {work.digest}")
-    if started.device.kind != settings.device:
-        asked, found = settings.device, started.device.kind
-        return Failure("FALLBACK", f"the framework computes on {found or 'an unknown device'}, not on {asked}")
-    if settings.gpu_uuid and started.device.uuid != settings.gpu_uuid:
-        found = started.device.uuid or "a GPU without UUID"
-        return Failure("FALLBACK", f"the framework computes on {found}, not on {settings.gpu_uuid}")
+    return wrong_device(started.device, settings)
+
+
+def wrong_device(found: Device, settings: Settings) -> Failure | None:
+    """Why the device that a framework reports is not the one that was asked for; None where it is."""
+    if found.kind != settings.device:
+        where = found.kind or "an unknown device"
+        return Failure("FALLBACK", f"the framework computes on {where}, not on {settings.device}")
+    if settings.gpu_uuid and found.uuid != settings.gpu_uuid:
+        where = found.uuid or "a GPU without UUID"
+        return Failure("FALLBACK", f"the framework computes on {where}, not on {settings.gpu_uuid}")
     return None
 
 

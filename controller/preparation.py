@@ -157,7 +157,7 @@ def _managed(request: CompareRequest, gpu: hosts.Gpu | None, specs: Sequence[Run
     wish = choice.Wish(request.runtime, request.host, request.device, gpu, request.limits)
     docker = choice.containers(wish, specs)
     if docker is None:
-        return VenvRuntime(), []
+        return VenvRuntime(gpu=gpu), []
     return docker, [f"containers on {docker.engine.text()}; limits: {docker.limits.text()}"]
 
 

@@ -21,7 +21,7 @@ from controller.client import RunnerClient
 from controller.datasets.prepare import Prepared
 from controller.errors import ControllerError, RunnerError, TrialRefused
 from controller.events import Observer, ProbeProgress
-from controller.execution import Settings, Work, connected, execution
+from controller.execution import Settings, Work, connected, execution, wrong_device
 from controller.results import Failure, Probe, Variant
 from controller.runtimes.base import PreparedRunner, StartOptions
 from controller.store import Store
@@ -183,9 +183,10 @@ def _options(runner: PreparedRunner, tasks: Sequence[Task]) -> StartOptions:
 def _ask(client: RunnerClient, task: Task) -> Answer:
     """Raises RunnerError where the runner is lost."""
     try:
-        return client.probe(task.request(), PROBE_SECONDS)
+        answer = client.probe(task.request(), PROBE_SECONDS)
     except TrialRefused as error:
         return _failure(error)
+    return wrong_device(answer.device, task.settings) or answer
 
 
 def _failure(error: ControllerError) -> Failure:

@@ -1,13 +1,14 @@
 """Runtime of managed virtual environments: each runner's lock installed by uv, once, in the cache."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from controller import paths
+from controller import paths, preflight
 from controller.catalog.runners import RunnerSpec
-from controller.errors import ControllerError, UsageError
+from controller.errors import ControllerError, HostError, UsageError
 from controller.events import BuildProgress, Observer
+from controller.hosts import Gpu
 from controller.results import Environment
 from controller.runtimes import availability, environments, service
 from controller.runtimes.base import Availability, PreparedRunner
@@ -25,7 +26,8 @@ class VenvRuntime:
 
     name = NAME
 
-    def __init__(self, cache: Path | None = None) -> None:
+    def __init__(self, cache: Path | None = None, gpu: Gpu | None = None) -> None:
+        self._gpu = gpu
         self._cache = cache or paths.cache_folder()
         self._pythons = Pythons(self._cache)
 
@@ -34,6 +36,10 @@ class VenvRuntime:
             stands = environments.plan(spec, device, self._cache).stands()
         except UsageError as error:
             return Availability(False, error.message, error.hint)
+        if device == "gpu" and self._gpu is not None:
+            for check in preflight.gpu_checks(spec, self._gpu):
+                if check.state == preflight.FAILED:
+                    return Availability(False, check.text, check.remedy)
         return availability.check(spec, device, None if stands else self._pythons)
 
     def prepare(
@@ -48,9 +54,21 @@ class VenvRuntime:
                 plans[spec.name] = environments.plan(spec, device, self._cache)
             except UsageError as error:
                 results[spec.name] = error
-        results |= self._build(plans, staged, observe)
+        results |= self._unfit(plans.values(), device)
+        results |= self._build({name: plan for name, plan in plans.items() if name not in results}, staged, observe)
         ready = {name: plan for name, plan in plans.items() if name not in results}
         return results | {name: _local_runner(plan, staged) for name, plan in ready.items()}
+
+    def _unfit(self, plans: Iterable[Plan], device: str) -> dict[str, ControllerError]:
+        """Those that could not compute on the GPU: nothing is downloaded for them."""
+        if device != "gpu" or self._gpu is None:
+            return {}
+        return {
+            plan.spec.name: HostError(f"{plan.spec.name}: {check.text}", check.remedy)
+            for plan in plans
+            for check in preflight.gpu_checks(plan.spec, self._gpu)
+            if check.state == preflight.FAILED
+        }
 
     def _build(self, plans: Mapping[str, Plan], staged: Staged, observe: Observer) -> dict[str, ControllerError]:
         missing = []

@@ -92,7 +92,7 @@ def house(tmp_path, monkeypatch):
         shutil.copytree(source, service / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     digest = source_digest({name: str(service / name) for name in ("runners", "trainyard")})
     monkeypatch.setattr(preparation, "stage", lambda: Staged(service, digest))
-    monkeypatch.setattr(preparation, "VenvRuntime", lambda: FakeRuntime(tmp_path))
+    monkeypatch.setattr(preparation, "VenvRuntime", lambda gpu: FakeRuntime(tmp_path))
     monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec(name) for name in names or DEFAULT])
     file = tmp_path / "tiny.toml"
     file.write_text(WORKLOAD)

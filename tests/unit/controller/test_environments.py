@@ -11,6 +11,7 @@ import pytest
 
 from controller.errors import BuildError
 from controller.events import BuildProgress
+from controller.hosts import Gpu
 from controller.runtimes import environments
 from controller.runtimes.venv import VenvRuntime
 from tests.unit.controller.fake_runners import OWN_PYTHON, House, gone, until
@@ -269,3 +270,14 @@ def test_the_environment_is_for_the_python_that_was_asked_for(house):
     python = environments.plan(spec, "cpu", house.cache).python
     version = "import sys; print('%d.%d' % sys.version_info[:2])"
     assert subprocess.check_output([python, "-c", version]) == subprocess.check_output([OWN_PYTHON, "-c", version])
+
+
+def test_what_has_no_code_for_the_gpu_is_not_built(house):
+    spec = house.add("tiny-1", more='\ncuda = "10.2"\ngpu_architectures = ["sm_37", "sm_70"]')
+    gpu = Gpu(0, "GPU-a", "NVIDIA A100", "00000000:07:00.0", 40 * 2**30, "535.0", "8.0")
+    runtime = VenvRuntime(house.cache, gpu)
+    assert runtime.availability(spec, "gpu").reason == "tiny-1 is built for sm_37, sm_70, not for NVIDIA A100 (sm_80)"
+    error = runtime.prepare([spec], "gpu", lambda event: None)["tiny-1"]
+    assert "not for NVIDIA A100 (sm_80); take a build with a newer CUDA" in error.line()
+    assert not environments.plan(spec, "gpu", house.cache).folder.exists()
+    assert runtime.availability(spec, "cpu").ok

@@ -100,7 +100,7 @@ def house(tmp_path, monkeypatch):
     built = House(tmp_path)
     packages = {"runners": str(ROOT / "runners"), "trainyard": str(Path(trainyard.__file__).parent)}
     monkeypatch.setattr(preparation, "stage", lambda: Staged(SERVICE, source_digest(packages)))
-    monkeypatch.setattr(preparation, "VenvRuntime", lambda: built.runtime)
+    monkeypatch.setattr(preparation, "VenvRuntime", lambda gpu: built.runtime)
     monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec(name) for name in names])
     return built
 
