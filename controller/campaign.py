@@ -1,7 +1,7 @@
 """Carries a comparison out: all that it needs, then certificates, then every trial in its planned place."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from trainyard.v1.workload_pb2 import Workload
 
@@ -10,8 +10,8 @@ from controller import hosts, interrupts, paths
 from controller.catalog import runners as runner_catalog
 from controller.comparison import compare
 from controller.datasets import prepare as datasets
-from controller.errors import ControllerError
-from controller.events import Observer, TrialDone
+from controller.errors import ControllerError, UsageError
+from controller.events import Note, Observer, TrialDone
 from controller.execution import Settings, Work, impossible, now, run_trial
 from controller.plan import PlannedTrial, interleave
 from controller.preparation import CompareRequest, Ready, prepare
@@ -26,11 +26,14 @@ from controller.results import (
     Failure,
     Trial,
 )
+from controller.resuming import Now, Sorted, check_host, note, sort_out
+from controller.running import held
 from controller.runtimes.base import PreparedRunner
 from controller.store import Store
 from controller.verification import REFERENCE, Verified, verify_cells
 from controller.watching import Clock, Watch
 
+_NO_ENVIRONMENT = "NO_ENVIRONMENT"
 UNVERIFIED = "the rows are not verified (--no-verify): nothing proves that they did the same work"
 
 
@@ -46,9 +49,42 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
     """Carries a comparison out and returns its campaign; the trials are in the store.
 
     Raises ControllerError where nothing could be compared at all, CampaignInterrupted on Ctrl-C during trials."""
+    if request.resumed is not None:
+        with held(request.resumed.id):
+            return _continue(request.resumed, request, observe, store)
     ready = prepare(request, observe)
-    verified = _verified(ready, request, observe, store) if request.verify else Verified((), (UNVERIFIED,))
-    campaign = Campaign(
+    with held(ready.settings.campaign):
+        verified = _verified_if_asked(ready, request, observe, store)
+        campaign = _new(request, ready, verified)
+        store.add_campaign(campaign)
+        _walk(campaign, ready, observe, store, Sorted())
+    return campaign
+
+
+def _continue(campaign: Campaign, request: CompareRequest, observe: Observer, store: Store) -> Campaign:
+    """The rest of an interrupted campaign, in its stored order."""
+    machine = hosts.machine()
+    check_host(campaign, machine)
+    ready = prepare(request, observe)
+    if missing := [cell.label() for cell in campaign.cells if cell not in ready.cells]:
+        raise UsageError(f"campaign {campaign.id} cannot be continued: no {', '.join(missing)} here", "start a new one")
+    environments = {
+        name: None if isinstance(found, ControllerError) else found.environment for name, found in ready.runners.items()
+    }
+    settings = ready.settings
+    here = Now(machine, environments, settings.gpu_uuid, settings.expected_service)
+    kept = sort_out(store.trials(campaign.id), here, request.rerun)
+    observe(Note(note(kept, now())))
+    verified = _verified_if_asked(replace(ready, cells=campaign.cells), request, observe, store)
+    notes = dict.fromkeys((*campaign.notes, *ready.notes, *verified.notes, note(kept, now())))
+    changed = replace(campaign, notes=tuple(notes), certificates=verified.certificates)
+    store.change_campaign(changed)
+    _walk(changed, ready, observe, store, kept)
+    return changed
+
+
+def _new(request: CompareRequest, ready: Ready, verified: Verified) -> Campaign:
+    return Campaign(
         id=ready.settings.campaign,
         created_at=now(),
         controller_version=controller.__version__,
@@ -64,12 +100,13 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
         until_precision=request.until_precision,
         max_trials=request.max_trials,
     )
-    store.add_campaign(campaign)
+
+
+def _walk(campaign: Campaign, ready: Ready, observe: Observer, store: Store, kept: Sorted) -> None:
     try:
-        _Walk(campaign, ready.runners, ready.works, ready.settings, observe, store).run()
+        _Walk(campaign, ready.runners, ready.works, ready.settings, observe, store, kept).run()
     except KeyboardInterrupt:
         raise CampaignInterrupted(campaign) from None
-    return campaign
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +132,10 @@ def verify(request: CompareRequest, observe: Observer, store: Store) -> Verifica
     verified = _verified(ready, request, observe, store)
     absent = {name: found.line() for name, found in ready.runners.items() if isinstance(found, ControllerError)}
     return Verification(ready.cells, verified.certificates, absent, (*ready.notes, *verified.notes))
+
+
+def _verified_if_asked(ready: Ready, request: CompareRequest, observe: Observer, store: Store) -> Verified:
+    return _verified(ready, request, observe, store) if request.verify else Verified((), (UNVERIFIED,))
 
 
 def _verified(ready: Ready, request: CompareRequest, observe: Observer, store: Store) -> Verified:
@@ -148,6 +189,7 @@ class _Walk:
         settings: Settings,
         observe: Observer,
         store: Store,
+        kept: Sorted,
     ) -> None:
         self._campaign = campaign
         self._prepared = prepared
@@ -155,11 +197,16 @@ class _Walk:
         self._settings = settings
         self._observe = observe
         self._store = store
-        self._skipped: set[Cell] = set()
+        self._kept = kept
+        self._done = {(trial.block, trial.cell) for trial in kept.done}
+        self._skipped = {trial.cell for trial in kept.done if _never_works(trial)}
         self._clock = Clock()
 
     def run(self) -> None:
-        campaign, count = self._campaign, self._campaign.trial_count
+        campaign = self._campaign
+        # Of a campaign that is continued, blocks that were added are completed too.
+        blocks = [block for block, _ in (*self._done, *self._kept.outdated)]
+        count = max([campaign.trial_count, *(block + 1 for block in blocks)])
         plan = interleave(campaign.cells, count, campaign.order_seed)
         self._walk(plan, 0)
         while count < campaign.max_trials and self._is_too_rough():
@@ -171,9 +218,10 @@ class _Walk:
     def _walk(self, plan: Sequence[PlannedTrial], begin: int) -> None:
         for planned in plan[begin:]:
             interrupts.check()
-            if planned.cell not in self._skipped:
+            place = (planned.block, planned.cell)
+            if planned.cell not in self._skipped and place not in self._done:
                 trial = self._one(planned, plan)
-                self._store.add_trial(trial)
+                self._store.add_trial(trial, self._kept.outdated.get(place, ""))
                 self._observe(TrialDone(planned.position + 1, len(plan), trial))
 
     def _is_too_rough(self) -> bool:
@@ -190,9 +238,10 @@ class _Walk:
         if isinstance(runner, ControllerError):
             # There will be no more of them: one row that says why is enough.
             self._skipped.add(planned.cell)
-            failure = Failure("NO_ENVIRONMENT", runner.line(), getattr(runner, "log_tail", ""))
+            failure = Failure(_NO_ENVIRONMENT, runner.line(), getattr(runner, "log_tail", ""))
             return impossible(planned, self._campaign.id, Environment("none"), failure)
-        left = [later.cell for later in plan[planned.position :] if later.cell not in self._skipped]
+        rest = [later for later in plan[planned.position :] if (later.block, later.cell) not in self._done]
+        left = [later.cell for later in rest if later.cell not in self._skipped]
         watch = Watch(planned, len(plan), self._observe, self._clock, left)
         self._clock.begin()
         watch.show("starting")
@@ -201,3 +250,8 @@ class _Walk:
         if trial.state == UNSUPPORTED:
             self._skipped.add(planned.cell)
         return trial
+
+
+def _never_works(trial: Trial) -> bool:
+    """Whether the trial stands for all of its cell."""
+    return trial.state == UNSUPPORTED or (trial.failure is not None and trial.failure.reason == _NO_ENVIRONMENT)

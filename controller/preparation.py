@@ -16,7 +16,7 @@ from controller.datasets import prepare as datasets
 from controller.errors import ControllerError, HostError
 from controller.events import BuildProgress, Note, Observer
 from controller.execution import Settings, Work, now
-from controller.results import Cell, Variant, WorkloadSummary
+from controller.results import Campaign, Cell, Variant, WorkloadSummary
 from controller.runtimes import choice, interpreter
 from controller.runtimes.base import PreparedRunner, Runtime
 from controller.runtimes.interpreter import InterpreterRuntime
@@ -32,7 +32,9 @@ class CompareRequest:
     ``interpreters``: pairs of a runner's or framework's name and a Python, as ``runtimes.interpreter.resolve`` takes
     them. ``runtime``, ``host`` and ``limits`` as in ``runtimes.choice.Wish``.
     ``until_precision`` and ``max_trials`` as in results.Campaign.
-    ``verify``: whether cells are certified first; with ``fresh`` no earlier probe counts."""
+    ``verify``: whether cells are certified first; with ``fresh`` no earlier probe counts.
+    ``resumed``: the campaign that is continued, which the rest must be that of; with ``rerun`` none of its trials
+    counts as done."""
 
     workloads: tuple[Any, ...]
     runners: tuple[str, ...] = ()
@@ -53,6 +55,8 @@ class CompareRequest:
     every_runner: bool = False
     verify: bool = True
     fresh: bool = False
+    resumed: Campaign | None = None
+    rerun: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,7 @@ def prepare(request: CompareRequest, observe: Observer) -> Ready:
     chosen = _chosen(request, gpu, observe, notes)
     works, summaries = _prepare_data(request, observe, notes)
     runners = _prepare_runners(chosen, request, observe)
-    name = new_id()
+    name = request.resumed.id if request.resumed else new_id()
     logs = paths.state_folder() / "logs" / name
     logs.mkdir(parents=True, exist_ok=True)
     settings = Settings(name, request.device, gpu.uuid if gpu else "", request.threads, logs, stage().digest)

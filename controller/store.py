@@ -72,8 +72,15 @@ class Store:
                 (campaign.id, campaign.created_at, _campaigns().dump_json(campaign).decode()),
             )
 
-    def add_trial(self, trial: Trial) -> None:
-        """Keeps a trial that has ended; all of it or nothing. Raises StoreError if its campaign is gone."""
+    def change_campaign(self, campaign: Campaign) -> None:
+        """Keeps what became of a campaign that is continued; its trials stay."""
+        content = _campaigns().dump_json(campaign).decode()
+        with self._open() as connection:
+            connection.execute("UPDATE campaigns SET content = ? WHERE id = ?", (content, campaign.id))
+
+    def add_trial(self, trial: Trial, instead_of: str = "") -> None:
+        """Keeps a trial that has ended, in place of an older one; all of it or nothing. Raises StoreError if its
+        campaign is gone."""
         stripped, steps = _without_steps(trial)
         content = _trials().dump_json(stripped).decode()
         with self._open() as connection:
@@ -81,6 +88,7 @@ class Store:
             known = connection.execute("SELECT 1 FROM campaigns WHERE id = ?", (trial.campaign,)).fetchone()
             if known is None:
                 raise StoreError(f"campaign {trial.campaign} was removed while it ran", "start it again")
+            connection.execute("DELETE FROM trials WHERE id = ?", (instead_of,))
             connection.execute(
                 "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?)",
                 (trial.id, trial.campaign, trial.position, trial.state, content, steps),

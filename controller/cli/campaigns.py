@@ -94,11 +94,13 @@ def rm(
     import shutil
 
     from controller import paths
+    from controller.running import held
 
     where = results_store()
     found = dict.fromkeys(where.find(text).id for text in campaigns)  # all of them are known before any is removed
     for name in found:
-        where.remove(name)
+        with held(name):
+            where.remove(name)
         shutil.rmtree(paths.state_folder() / "logs" / name, ignore_errors=True)
         typer.echo(f"removed: campaign {name}")
 

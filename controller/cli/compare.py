@@ -1,7 +1,7 @@
 """``controller compare``: trains workloads on runners and prints the comparison."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 def compare(
+    context: typer.Context,
+    campaign: options.ResumedCampaign = None,
     *,
     runner: options.Runners = None,
     workload: options.Workloads = None,
@@ -41,6 +43,8 @@ def compare(
     host: options.Host = "local",
     limit: options.Limits = None,
     no_verify: options.NoVerify = False,
+    resume: options.Resume = False,
+    rerun: options.Rerun = False,
     against: options.Against = None,
     columns: options.Columns = None,
     sort: options.Sort = None,
@@ -50,39 +54,77 @@ def compare(
 
     Example: controller compare --device cpu --quick
     """
-    kind, index = device_of(device, gpu)
-    if kind == "gpu" and host == "local":
-        from controller import hosts
-
-        hosts.gpu(index or 0)  # a machine without one is told so before anything else happens
-    overrides = {"epochs": epochs, "steps": steps, "batch_size": batch_size, "warmup_steps": warmup_steps}
-    asked: dict[str, Any] = {
-        "runners": runner_names(runner or []),
-        "variants": variants_of(variant or []),
-        "interpreters": interpreters_of(interpreter or []),
-        "data_dir": folder_of(data_dir),
-        "workloads": workloads_of(workload or [DEFAULT_WORKLOAD], quick, overrides, seed or [None]),
-        "device": kind,
-        "gpu_index": index,
-        "trials": trials or (QUICK_TRIALS if quick else TRIALS),
-        "threads": threads or all_cores(),
-        "runtime": runtime.value,
-        "host": host,
-        "limits": limits_of(limit or []),
-        "verify": not no_verify,
-        "until_precision": precision_of(until_precision),
-        "max_trials": max_trials or (MAX_TRIALS if until_precision else 0),
-    }
-    check_against(against, asked["workloads"])
     from controller.report.view import view_of
 
     view = view_of(columns, sort, group_by.value)
+    if resume:
+        request = _resumed(context, campaign, rerun)
+    else:
+        _refuse_without_resume(campaign, rerun)
+        request = _request(context.params)
+    check_against(against, request.workloads)
+    raise typer.Exit(_carry_out(request, output, against, view))
+
+
+def _request(chosen: Mapping[str, Any]) -> "CompareRequest":
+    """From the values of all options, by their names in ``compare``."""
+    asked = asked_of(chosen)
+    names = ("epochs", "steps", "batch_size", "warmup_steps")
+    overrides = {name: chosen[name] for name in names}
+    quick, seeds = chosen["quick"], chosen["seed"] or [None]
+    asked["workloads"] = workloads_of(chosen["workload"] or [DEFAULT_WORKLOAD], quick, overrides, seeds)
+    asked["runners"] = runner_names(chosen["runner"] or [])
     from controller import preparation
 
-    order = preparation.new_seed() if order_seed is None else order_seed
-    command = _command(order if order_seed is None else None)
-    request = preparation.CompareRequest(order_seed=order, command=command, **asked)
-    raise typer.Exit(_carry_out(request, output, against, view))
+    drawn = preparation.new_seed() if chosen["order_seed"] is None else None
+    order = chosen["order_seed"] if drawn is None else drawn
+    return preparation.CompareRequest(order_seed=order, command=_command(drawn), **asked)
+
+
+def asked_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields of the request but workloads, runners and what is drawn or printed."""
+    kind, index = device_of(chosen["device"], chosen["gpu"])
+    if kind == "gpu" and chosen["host"] == "local":
+        from controller import hosts
+
+        hosts.gpu(index or 0)  # a machine without one is told so before anything else happens
+    precision = precision_of(chosen["until_precision"])
+    return {
+        "variants": variants_of(chosen["variant"] or []),
+        "interpreters": interpreters_of(chosen["interpreter"] or []),
+        "data_dir": folder_of(chosen["data_dir"]),
+        "device": kind,
+        "gpu_index": index,
+        "trials": chosen["trials"] or (QUICK_TRIALS if chosen["quick"] else TRIALS),
+        "threads": chosen["threads"] or all_cores(),
+        "runtime": chosen["runtime"].value,
+        "host": chosen["host"],
+        "limits": limits_of(chosen["limit"] or []),
+        "verify": not chosen["no_verify"],
+        "until_precision": precision,
+        "max_trials": chosen["max_trials"] or (MAX_TRIALS if precision else 0),
+    }
+
+
+def _resumed(context: typer.Context, name: str | None, rerun: bool) -> "CompareRequest":
+    """What continues a stored campaign: the options of its command, and all that it says itself."""
+    from controller.cli import resume
+    from controller.cli.campaigns import results_store
+
+    resume.check_alone(context)
+    campaign = results_store().find(name)
+    chosen = resume.stored_options(campaign)
+    chosen["data_dir"] = context.params["data_dir"] or chosen["data_dir"]
+    from controller.preparation import CompareRequest
+
+    return CompareRequest(**{**asked_of(chosen), **resume.as_stored(campaign), "rerun": rerun})
+
+
+def _refuse_without_resume(campaign: str | None, rerun: bool) -> None:
+    if campaign is not None:
+        raise UsageError(f"got unexpected argument {campaign!r}", "see controller compare --help")
+    if rerun:
+        raise UsageError("--rerun is only for --resume", "a new campaign runs every trial")
 
 
 # --- options to values -------------------------------------------------------------------------------------
@@ -209,5 +251,6 @@ def _carry_out(request: "CompareRequest", output: Output, against: str | None, v
             done = campaign.run(request, observe, store)
     except campaign.CampaignInterrupted as interrupted:
         print_comparison(interrupted.campaign, store, output, against, view)
+        sys.stderr.write(f"to go on: controller compare --resume {interrupted.campaign.id}\n")
         raise
     return 0 if print_comparison(done, store, output, against, view) else 1

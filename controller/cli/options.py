@@ -163,3 +163,13 @@ Sort = Annotated[
     typer.Option(metavar="[-]NAME", help="Order the rows by this column; with - the largest first."),
 ]
 Grouping = Annotated[GroupBy, typer.Option("--group-by", help="What one table is of.")]
+ResumedCampaign = Annotated[str | None, typer.Argument(hidden=True)]
+Resume = Annotated[
+    bool,
+    typer.Option(
+        "--resume",
+        help="Continue an interrupted campaign: --resume CAMPAIGN, by default the last one. Trials count as done "
+        "only if workload, environment, device, host and the runner's source are still the same.",
+    ),
+]
+Rerun = Annotated[bool, typer.Option("--rerun", help="With --resume: run every trial again.")]

@@ -74,7 +74,7 @@ class FakeRuntime:
         return LocalRunner(spec, Environment("fake", "digest-of-" + spec.name), launch)
 
 
-def _spec(name):
+def spec(name):
     return RunnerSpec(
         name=name, version="1.0" if name != "other-version" else "2.0", distribution="fake", python="3.11",
         default=True, locks=Locks(cpu="lock.txt"), framework="fake", display_name="Fake", adapter="fakes.adapter",
@@ -93,7 +93,7 @@ def house(tmp_path, monkeypatch):
     digest = source_digest({name: str(service / name) for name in ("runners", "trainyard")})
     monkeypatch.setattr(preparation, "stage", lambda: Staged(service, digest))
     monkeypatch.setattr(preparation, "VenvRuntime", lambda gpu: FakeRuntime(tmp_path))
-    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec(name) for name in names or DEFAULT])
+    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [spec(name) for name in names or DEFAULT])
     file = tmp_path / "tiny.toml"
     file.write_text(WORKLOAD)
     return House(Store(tmp_path / "results.sqlite"), workloads.find(str(file)))
@@ -197,7 +197,7 @@ def test_default_runners_that_cannot_be_had_are_noted(house):
 
 
 def test_nothing_to_compare_is_an_error(house, monkeypatch):
-    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec("absent")])
+    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [spec("absent")])
     with pytest.raises(HostError, match="needs Python"):
         house.compare()
 

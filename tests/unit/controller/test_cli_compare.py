@@ -128,7 +128,7 @@ def test_an_interrupt_prints_what_there_is_and_returns_130(pretend, capsys):
     out, err = capsys.readouterr()
     assert re.search(r"^tensorflow-2\.6\.0 +1/2 ", out, re.MULTILINE)
     assert re.search(r"^pytorch-1\.11\.0 +0/2 .* not run ", out, re.MULTILINE)
-    assert err.endswith("error: interrupted\n")
+    assert err.endswith("to go on: controller compare --resume 20240102-030405-abc\nerror: interrupted\n")
 
 
 def test_a_known_error_is_one_line_and_trials_stay_stored(pretend, capsys, tmp_path):
