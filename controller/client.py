@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any
 
@@ -25,6 +25,8 @@ from controller.results import (
 
 REASON_KEY = "trainyard-reason"
 SHORT_CALL_SECONDS = 20.0
+LAST_SECONDS = 10.0
+"""For the end of a call after its result."""
 MAX_MESSAGE_BYTES = 512 * 2**20
 
 _REFUSALS = {
@@ -76,13 +78,15 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The end of a trial: ``state`` as in results.py; ``measurement`` or ``failure``."""
+    """The end of a trial: ``state`` as in results.py; ``measurement`` or ``failure``. ``seconds`` is how long the call
+    took, on this side's clock."""
 
     state: str
     started: Started | None
     measurement: Measurement | None
     failure: Failure | None
     facts: dict[str, str] = field(default_factory=dict)
+    seconds: float = 0.0
 
 
 Check = Callable[[Started], Failure | None]
@@ -134,24 +138,17 @@ class RunnerClient:
         """Runs one trial. ``check`` looks at what was started and may return why it is not what was asked: then
         the trial is cancelled at once. A runner that neither finishes nor moves for ``stall_seconds`` is given up.
         Raises TrialRefused, RunnerError."""
+        began = time.monotonic()
         call = self._stub.Train(request, timeout=timeout_seconds)
         watchdog = _Watchdog(call, stall_seconds)
-        started: Started | None = None
+        events = _Events(check, watch, watchdog, began)
         try:
             for event in call:
-                watchdog.feed()
-                kind = event.WhichOneof("event")
-                if kind == "started":
-                    started = _started(event.started)
-                    wrong = check(started)
-                    if wrong is not None:
-                        return Outcome(CANCELLED, started, None, wrong)
-                    watch(started)
-                elif kind == "progressed":
-                    watch(_progress(event.progressed))
-                elif kind == "finished":
-                    return _outcome(event.finished, started)
+                if events.take(event):
+                    break
         except grpc.RpcError as error:
+            if events.outcome is not None:
+                return events.outcome  # complete, whatever became of the runner then
             if watchdog.fired:
                 message = f"nothing moved for {stall_seconds:.0f} s"
                 raise RunnerError(message, reason="TIMEOUT") from error
@@ -159,7 +156,9 @@ class RunnerClient:
         finally:
             watchdog.stop()
             call.cancel()
-        raise RunnerError("the runner closed the call without a result", reason="PROTOCOL")
+        if events.outcome is None:
+            raise RunnerError("the runner closed the call without a result", reason="PROTOCOL")
+        return events.outcome
 
     def probe(self, request: Any, timeout_seconds: float) -> Probe:
         """Runs the certificate's steps. Raises TrialRefused, RunnerError."""
@@ -169,8 +168,62 @@ class RunnerClient:
             raise _translate(error) from error
 
 
+class _Events:
+    """What a trial's events lead to: one start, progress, one result, and nothing after it."""
+
+    def __init__(self, check: Check, watch: Watch, watchdog: "_Watchdog", began: float) -> None:
+        self.outcome: Outcome | None = None
+        self._check = check
+        self._watch = watch
+        self._watchdog = watchdog
+        self._began = began
+        self._started: Started | None = None
+        self._last: tuple[str, int] | None = None
+
+    def take(self, event: Any) -> bool:
+        """Whether that was all, because what started is not what was asked for. Raises RunnerError for an event that
+        has no place here."""
+        kind = event.WhichOneof("event")
+        if self.outcome is not None:
+            raise RunnerError(f"the runner sent {_named(kind)} after its result", reason="PROTOCOL")
+        if kind == "started" and self._started is None:
+            return self._take_started(_started(event.started))
+        if kind == "progressed":
+            self._take_progress(_progress(event.progressed))
+        elif kind == "finished":
+            seconds = time.monotonic() - self._began
+            self.outcome = replace(_outcome(event.finished, self._started), seconds=seconds)
+            self._watchdog.hurry(LAST_SECONDS)
+        else:
+            again = " again" if kind else ""
+            raise RunnerError(f"the runner sent {_named(kind)}{again}", reason="PROTOCOL")
+        return False
+
+    def _take_started(self, started: Started) -> bool:
+        self._watchdog.feed()
+        self._started = started
+        wrong = self._check(started)
+        if wrong is not None:
+            self.outcome = Outcome(CANCELLED, started, None, wrong)
+            return True
+        self._watch(started)
+        return False
+
+    def _take_progress(self, progress: Progress) -> None:
+        # Saying the same again and again is no sign of life.
+        place = (progress.phase, progress.steps_done)
+        if place != self._last:
+            self._watchdog.feed()
+        self._last = place
+        self._watch(progress)
+
+
+def _named(kind: str | None) -> str:
+    return f"{kind!r}" if kind else "an event without content"
+
+
 class _Watchdog:
-    """Cancels a call that has been silent for too long."""
+    """Cancels a call in which nothing has moved for too long."""
 
     def __init__(self, call: Any, seconds: float) -> None:
         self.fired = False
@@ -182,6 +235,11 @@ class _Watchdog:
 
     def feed(self) -> None:
         self._fed = time.monotonic()
+
+    def hurry(self, seconds: float) -> None:
+        """From now on that long at most."""
+        self._seconds = min(self._seconds, seconds)
+        self.feed()
 
     def stop(self) -> None:
         self._stopped.set()

@@ -10,13 +10,12 @@ from typing import Any
 
 from trainyard.v1 import runner_pb2, workload_pb2
 
+from controller.acceptance import asked, judged
 from controller.client import Description, Outcome, Progress, RunnerClient, Started, identity
 from controller.errors import RunnerError, TrialRefused
 from controller.plan import PlannedTrial
 from controller.results import (
-    CANCELLED,
     FAILED,
-    SUCCEEDED,
     UNSUPPORTED,
     Cell,
     Device,
@@ -65,7 +64,7 @@ def run_trial(planned: PlannedTrial, runner: PreparedRunner, work: Work, setting
     try:
         request = _request(trial_id, planned.cell, work, settings)
         description, outcome = _attempt(request, runner, work, settings, watch)
-        state, failure = _judged(outcome)
+        state, failure = judged(outcome, asked(work.message, work.blobs / f"{work.arrays['y_train']}.npy"))
         measurement = outcome.measurement if failure is None else None
         found = _identity(description, outcome)
     except TrialRefused as error:
@@ -153,22 +152,6 @@ def connected(
 
 def _identity(description: Description, outcome: Outcome) -> Identity | None:
     return None if outcome.started is None else identity(description, outcome.started, outcome.facts)
-
-
-def _judged(outcome: Outcome) -> tuple[str, Failure | None]:
-    """The state and failure of an outcome; one that says that it succeeded has to show it."""
-    if outcome.failure is not None:
-        return FAILED, outcome.failure
-    run, started = outcome.measurement, outcome.started
-    if outcome.state == CANCELLED:
-        return CANCELLED, Failure("CANCELLED", "the trial was cancelled")
-    if outcome.state != SUCCEEDED or run is None or started is None:
-        return FAILED, Failure("PROTOCOL", f"the runner ended in state {outcome.state!r} without a result")
-    if len(run.step_seconds) != started.measured_steps:
-        return FAILED, Failure(
-            "SHORT", f"the runner measured {len(run.step_seconds)} of {started.measured_steps} steps"
-        )
-    return SUCCEEDED, None
 
 
 def _check_description(description: Description, runner: PreparedRunner, settings: Settings) -> None:

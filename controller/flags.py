@@ -4,7 +4,8 @@ FOREIGN    other programs, or the hypervisor, used more than a tenth of the proc
 THROTTLED  the device lowered its clocks while it was measured
 SPILLED    more device memory was asked for than the device has
 UNSTABLE   steps drifted within the trials, or the first trial was slower than all the others
-FALLBACK   a trial computed on another device than the one asked for
+FALLBACK   a trial computed on another device than the one asked for, or the GPU was idle while it was measured
+STORED     two trials took the same time in every single step: one is a copy
 SHORT      a trial processed fewer steps than were asked for
 UNEQUAL    the row does other work than its workload says; UNPROVEN: its probe broke, so nothing is known
 """
@@ -20,6 +21,7 @@ FOREIGN_SHARE = 0.10
 DRIFT = 1.10
 SLOW_START = 1.10
 THROTTLED_SHARE = 0.05
+IDLE_SHARE = 0.005
 _MIN_STEPS = 30
 _FAILURES = {"FALLBACK": "computed on another device", "SHORT": "processed fewer steps than were asked for"}
 
@@ -40,7 +42,7 @@ def flags(trials: Sequence[Trial], certificate: Certificate | None) -> tuple[Fla
     runs = [trial.measurement for trial in trials if trial.measurement is not None]
     found: list[Flag] = [*_unequal(certificate), *_failed(trials)]
     if runs:
-        found += [*_device(runs), *_foreign(runs), *_drift(runs), *_slow_start(trials)]
+        found += [*_stored(runs), *_device(runs), *_foreign(runs), *_drift(runs), *_slow_start(trials)]
     return tuple(found)
 
 
@@ -56,6 +58,13 @@ def _failed(trials: Sequence[Trial]) -> Iterable[Flag]:
             yield Flag(name, f"{count} of {len(trials)} trials {text}")
 
 
+def _stored(runs: Sequence[Measurement]) -> Iterable[Flag]:
+    """Noise never repeats itself in dozens of steps."""
+    seen = [run.step_seconds for run in runs if len(run.step_seconds) >= _MIN_STEPS]
+    if copies := len(seen) - len(set(seen)):
+        yield Flag("STORED", f"{copies} of {len(runs)} trials took the very same time in every step: a copied result")
+
+
 def _telemetry(runs: Sequence[Measurement], name: str) -> float | None:
     """Median over the trials that have it."""
     values = [run.telemetry[name] for run in runs if name in run.telemetry]
@@ -63,6 +72,9 @@ def _telemetry(runs: Sequence[Measurement], name: str) -> float | None:
 
 
 def _device(runs: Sequence[Measurement]) -> Iterable[Flag]:
+    busiest = _telemetry(runs, "gpu_utilisation_peak")
+    if busiest is not None and busiest < IDLE_SHARE:
+        yield Flag("FALLBACK", "the GPU was idle in every sample while it was measured: see what the framework logged")
     throttled = _telemetry(runs, "gpu_throttled_share") or 0.0
     if throttled > THROTTLED_SHARE:
         yield Flag(

@@ -19,6 +19,7 @@ from controller.store import Store
 
 REFERENCE = "reference"
 THE_REFERENCE = "the reference"
+_PLAIN = Variant(workers=0, prefetch=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,18 +101,13 @@ def _given(runner: PreparedRunner | ControllerError) -> Runner:
 
 def _task(cell: Cell, runner: PreparedRunner, forms: Mapping[str, Form], settings: Settings) -> Task:
     form = forms[cell.workload_digest]
-    return Task(cell.runner, runner.environment.digest, form, probed_variant(cell.variant), settings)
-
-
-def probed_variant(variant: Variant) -> Variant:
-    """What of a variant a probe depends on: batches are handed over one by one, so its input pipeline has no part."""
-    return replace(variant, pipeline="native", workers=0, prefetch=1)
+    return Task(cell.runner, runner.environment.digest, form, cell.variant, settings)
 
 
 def _oracle_tasks(task: Task, variant: Variant) -> tuple[Task, Task]:
     """The reference's two probes for a runner's."""
     settings = replace(task.settings, device="cpu", gpu_uuid="")
-    plain = Task(REFERENCE, ANY_ENVIRONMENT, task.form, probed_variant(Variant()), settings)
+    plain = Task(REFERENCE, ANY_ENVIRONMENT, task.form, _PLAIN, settings)
     return plain, replace(plain, perturbation=TOLERANCES[variant.precision].perturbation)
 
 

@@ -1,11 +1,16 @@
-"""The certificate's few steps: what is compared to prove that two frameworks do the same work. Nothing is timed."""
+"""The certificate's few steps: what is compared to prove that two frameworks do the same work. Nothing is timed.
+
+Batches come out of the adapter's own loader, as in a trial: one that repeats a batch is seen by its losses.
+"""
+
+import itertools
 
 import numpy as np
 from trainyard import graph
 from trainyard.v1 import runner_pb2
 
 from runners.core import datasets
-from runners.core.batches import order
+from runners.core.batches import Source
 from runners.core.failures import Refused
 from runners.core.initial import initial_weights, random_state, weights_digest
 from runners.core.trial import device_message, open_device
@@ -32,29 +37,32 @@ def run(adapter, request, model, blobs):
     initial = varied(model, initial)
     if request.perturbation:
         initial = perturbed(model, initial, request.perturbation)
-    batches = first_batches(model, arrays, request.steps)
-    gradients = _inspect(adapter, model, initial, batches[0], response, request.detail)
+    schedule = model.workload.schedule
+    graph.steps_per_epoch(len(arrays["x_train"]), schedule.batch_size)
+    source = Source(arrays["x_train"], arrays["y_train"], model.workload.seed, schedule.batch_size,
+                    request.execution.variant)
+    gradients = _inspect(adapter, model, initial, source.take(0, source.order(0)[0]), response, request.detail)
     adapter.build(model, initial)
     response.device.CopyFrom(device_message(adapter.device()))
-    losses = [adapter.step(adapter.put(x, y)) for x, y in batches]
-    adapter.wait()
-    response.losses.extend(float(adapter.read(loss)) for loss in losses)
-    response.sample_count = sum(len(y) for _, y in batches)
+    losses = _losses(adapter, source, request.steps)
+    response.losses.extend(losses)
+    response.sample_count = len(losses) * source.batch_size
     _compare_weights(model, initial, adapter.weights(), gradients, response)
     return response
 
 
-def first_batches(model, arrays, count):
-    """The first ``count`` batches of training, epochs one after the other: a list of (x, y)."""
-    workload, batches, epoch = model.workload, [], 0
-    graph.steps_per_epoch(len(arrays["x_train"]), workload.schedule.batch_size)
-    while len(batches) < count:
-        for indices in order(workload.seed, epoch, len(arrays["x_train"]), workload.schedule.batch_size):
-            batches.append((arrays["x_train"][indices], arrays["y_train"][indices]))
-            if len(batches) == count:
-                break
-        epoch += 1
-    return batches
+def _losses(adapter, source, count):
+    """Of the first ``count`` steps of training, epochs one after the other."""
+    loader, losses, epoch = adapter.loader(source), [], 0
+    try:
+        while len(losses) < count:
+            for batch in itertools.islice(loader.epoch(epoch), count - len(losses)):
+                losses.append(adapter.step(batch))
+            epoch += 1
+        adapter.wait()
+        return [float(adapter.read(loss)) for loss in losses]
+    finally:
+        loader.close()
 
 
 def varied(model, initial):

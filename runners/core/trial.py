@@ -18,6 +18,8 @@ from runners.core.batches import Source
 from runners.core.failures import Cancelled, Refused, TrialFailed, one_line
 from runners.core.initial import initial_weights, weights_digest
 
+# Work that is left when the clock has stopped, in seconds and as a share of what was measured: more was not waited for.
+LATE_SECONDS, LATE_SHARE = 0.5, 0.05
 # Losses kept of the measured steps. Each is a small tensor of the framework's, so their number is bounded.
 MAX_KEPT_LOSSES = 4096
 
@@ -57,10 +59,11 @@ class Steps(object):
         self._opened = None
 
     def first(self):
-        """Trains the first step of epoch 0; ``run`` goes on from there."""
+        """Trains the first step of epoch 0 and returns its loss; ``run`` goes on from there."""
         batches = iter(self._loader.epoch(0))
-        self._step(next(batches))
+        loss = self._step(next(batches))
         self._opened = batches, 1
+        return loss
 
     def skip_to(self, epoch):
         """Lets go of an epoch that was left early: what that costs a loader is no part of what is measured."""
@@ -167,8 +170,10 @@ class Trial(object):
         warmup, measured, first_epoch = graph.step_counts(self.model.workload.schedule, len(source.x))
         steps = Steps(self.adapter, loader, source.steps_per_epoch, self.heartbeat, self.cancelled)
         self.phases.enter("first_step", 1)
-        steps.first()
+        loss = steps.first()
         self.adapter.wait()
+        # Whatever the first reading of a loss brings with it is paid here.
+        self.adapter.read(loss)
         self.phases.enter("warmup", warmup - 1)
         steps.run(0, warmup - 1)
         self.adapter.wait()
@@ -194,12 +199,22 @@ class Trial(object):
             ends.append(end)
         finished.epoch_seconds.extend(np.diff([start] + ends).tolist())
         finished.sample_count = len(steps.stamps) * source.batch_size
+        self._check_waited(steps.kept[-1][1])
         for number, loss in steps.kept:
             value = float(self.adapter.read(loss))
             if not math.isfinite(value):
                 raise TrialFailed("NON_FINITE_LOSS", "the loss of measured step {} is {}".format(number, value))
             finished.loss_steps.append(number)
             finished.losses.append(value)
+
+    def _check_waited(self, loss):
+        """The last loss is there at once if ``wait`` waited; if not, it stands behind all that was left to do."""
+        begin = clock()
+        self.adapter.read(loss)
+        late, measured = clock() - begin, self.finished.measured_seconds
+        if late > max(LATE_SECONDS, LATE_SHARE * measured):
+            raise TrialFailed("NOT_WAITED", "the last loss came {:.1f} s after the clock had stopped at {:.1f} s: the "
+                              "device was not done".format(late, measured))
 
     def _memory(self):
         kinds = {"host_rss_peak": telemetry.host_rss_peak(), "workers_pss": telemetry.workers_pss()}

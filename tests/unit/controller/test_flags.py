@@ -31,6 +31,7 @@ def test_a_quiet_row_has_none():
         ({"gpu_other_processes": 2.0}, "FOREIGN", "2 other processes used the GPU"),
         ({"gpu_throttled_share": 0.2}, "THROTTLED", "in 20 % of the samples"),
         ({"gpu_over_capacity_bytes": 2.0**30}, "SPILLED", "1,024 MiB more than the GPU has"),
+        ({"gpu_utilisation_peak": 0.0}, "FALLBACK", "the GPU was idle"),
     ],
 )
 def test_telemetry_raises_flags(telemetry, name, word):
@@ -47,12 +48,12 @@ def test_a_little_of_it_does_not(telemetry):
 @pytest.mark.parametrize(("end", "advice"), [(1.3, "look for what slows it down"), (0.7, "raise --warmup-steps")])
 def test_steps_that_drift_are_unstable(end, advice):
     steps = tuple(0.01 * (1 + (end - 1) * number / 99) for number in range(100))
-    (flag,) = flags(changed(trials(A, 1.0, 1.0), step_seconds=steps), None)
+    (flag,) = flags(changed(trials(A, 1.0), step_seconds=steps), None)
     assert (flag.name, flag.text.split(": ")[1]) == ("UNSTABLE", advice)
 
 
 def test_a_single_slow_step_is_no_drift():
-    assert names(changed(trials(A, 1.0, 1.0), step_seconds=(0.01,) * 99 + (3.0,))) == []
+    assert names(changed(trials(A, 1.0), step_seconds=(0.01,) * 99 + (3.0,))) == []
 
 
 def test_a_first_trial_slower_than_all_others_is_unstable():
