@@ -33,6 +33,7 @@ _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__n
 app = typer.Typer(
     name="controller",
     help="Compares deep learning frameworks: the same model, the same data, the same machine.",
+    epilog="Exit codes: 0 all sound, 1 something failed, 2 usage, 130 interrupted.",
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
