@@ -40,6 +40,8 @@ class Service(runner_pb2_grpc.RunnerServicer):
         self._idle = first
         self._current = first
         self._busy = threading.Lock()
+        self._taking = threading.Lock()
+        self._closed = False
         self._transfers = threading.BoundedSemaphore(_MAX_TRANSFERS)
         self._described = runner_pb2.DescribeResponse()
         self._described.CopyFrom(first.description)
@@ -103,7 +105,9 @@ class Service(runner_pb2_grpc.RunnerServicer):
         _abort(context, Refused("INTERNAL", failure.reason, failure.message))
 
     def close(self):
-        """Ends the training process; by force after the grace period."""
+        """Ends the training process, by force after the grace period; no other is started any more."""
+        with self._taking:
+            self._closed = True
         self._current.end()
 
     def _begin(self, request, context):
@@ -127,13 +131,18 @@ class Service(runner_pb2_grpc.RunnerServicer):
 
     def _take(self, context):
         try:
-            session, self._idle = self._idle or self._new_session(), None
+            with self._taking:
+                if self._closed:
+                    raise Refused("UNAVAILABLE", "STOPPING", "this runner is being stopped")
+                self._current, self._idle = self._idle or self._new_session(), None
+                return self._current
+        except Refused as error:
+            self._busy.release()
+            _abort(context, error)
         except OSError as error:
             self._busy.release()
             message = "no training process can be started: {}".format(error)
             _abort(context, Refused("INTERNAL", "RUNNER_BROKEN", message))
-        self._current = session
-        return session
 
     def _check(self, request):
         check.check_execution(request.execution)
@@ -187,8 +196,11 @@ def _header(text):
 def main():
     options = _options()
     stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+    for name in ("SIGTERM", "SIGINT", "SIGHUP"):
+        number = getattr(signal, name, None)  # Windows has no SIGHUP
+        # What was started with nohup stays as it was asked for.
+        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, lambda *_: stop.set())
     server = grpc.server(futures.ThreadPoolExecutor(max_workers=_MAX_CALLS), options=[
         ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES), ("grpc.so_reuseport", 0)])
     readiness = health.HealthServicer()

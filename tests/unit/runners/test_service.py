@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import math
+import signal
 import threading
 
 import grpc
@@ -155,6 +156,17 @@ def test_the_end_of_stdin_ends_everything(serve):
     call = server.stub.Train(server.request(workload(epochs=1000)))
     pid = int(read_when_there(server.child_file))
     server.process.stdin.close()
+    assert server.process.wait(20) == 0
+    assert wait_until_gone(pid)
+    call.cancel()
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
+def test_a_signal_ends_everything_in_order(serve, name):
+    server = serve("slow")
+    call = server.stub.Train(server.request(workload(epochs=1000)))
+    pid = int(read_when_there(server.child_file))
+    server.process.send_signal(getattr(signal, name))
     assert server.process.wait(20) == 0
     assert wait_until_gone(pid)
     call.cancel()
