@@ -74,9 +74,10 @@ def _continue(campaign: Campaign, request: CompareRequest, observe: Observer, st
     settings = ready.settings
     here = Now(machine, environments, settings.gpu_uuid, settings.expected_service)
     kept = sort_out(store.trials(campaign.id), here, request.rerun)
-    observe(Note(note(kept, now())))
+    said = note(kept, now())
+    observe(Note(said))
     verified = _verified_if_asked(replace(ready, cells=campaign.cells), request, observe, store)
-    notes = dict.fromkeys((*campaign.notes, *ready.notes, *verified.notes, note(kept, now())))
+    notes = dict.fromkeys((*campaign.notes, *ready.notes, *verified.notes, said))
     changed = replace(campaign, notes=tuple(notes), certificates=verified.certificates)
     store.change_campaign(changed)
     _walk(changed, ready, observe, store, kept)

@@ -252,6 +252,11 @@ def test_it_is_printed_light_and_without_controls(opened, tmp_path):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     assert not page.get_by_label("Filter rows").is_visible()
     page.wait_for_function("document.getElementById('times-0').layout.paper_bgcolor === '#ffffff'")
+    # Each chart has its whole height, and the next one begins below it.
+    boxes = [chart.bounding_box() for chart in page.locator(".chart").all()]
+    drawn = [svg.bounding_box() for svg in page.locator(".chart svg.main-svg:first-of-type").all()]
+    assert len(boxes) == 8 and all(box["height"] >= 160 for box in boxes)
+    assert all(svg["height"] == box["height"] for svg, box in zip(drawn, boxes, strict=True))
     assert page.pdf(path=tmp_path / "report.pdf").startswith(b"%PDF")
 
 

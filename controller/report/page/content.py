@@ -85,7 +85,7 @@ def _workload(
     for name, figure in drawn.items():
         if figure is not None:
             figures[f"{name}-{place}"] = figure
-            _figure(section, f"{name}-{place}", _CAPTIONS[name])
+            _figure(section, f"{name}-{place}", _CAPTIONS[name], figure["layout"]["height"])
             if name == "phases":
                 _phase_table(section, group, curves)
 
@@ -120,10 +120,12 @@ def _findings(group: Group) -> Iterable[str]:
         yield line
 
 
-def _figure(section: Element, name: str, caption: str) -> None:
+def _figure(section: Element, name: str, caption: str, height: int) -> None:
     figure = add(section, "figure")
     add(figure, "figcaption", caption, id=f"{name}-caption")
-    add(figure, "div", id=name, class_="chart", role="img", aria_labelledby=f"{name}-caption")
+    # Its height is said here too: on paper the library would take the chart's from an empty element.
+    size = f"height: {height}px"
+    add(figure, "div", id=name, class_="chart", style=size, role="img", aria_labelledby=f"{name}-caption")
 
 
 def _phase_table(section: Element, group: Group, curves: Curves) -> None:
