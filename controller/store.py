@@ -40,6 +40,7 @@ CREATE INDEX tags_by_campaign ON tags (campaign);
 SCHEMA_VERSION = len(_MIGRATIONS)
 # A campaign's id begins with a digit, so no tag is ever the beginning of one.
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
+_RESERVED = "published"  # what --against takes for the published tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +150,11 @@ class Store:
     def tag(self, campaign_id: str, name: str) -> str:
         """Gives a campaign a name. A name belongs to one campaign: returns the id of the one that loses it, or "".
         Raises UsageError for a name that could be mistaken."""
-        if not _TAG.fullmatch(name):
+        if not _TAG.fullmatch(name) or name == _RESERVED:
             raise UsageError(
-                f"tag {name!r} is not a letter followed by letters, digits, dots, dashes or underscores, at most 64",
+                f"tag {name!r} is not a letter followed by letters, digits, dots, dashes or underscores, at most 64"
+                if name != _RESERVED
+                else f"tag {name!r} means the published tables",
                 "write e.g. before-upgrade",
             )
         with self._open() as connection:

@@ -149,6 +149,8 @@ def test_charts_show_the_numbers_of_the_rows(opened):
     bars, dots, diamonds = figure(page, "times-0")
     rows = dict(zip(bars["y"], bars["x"], strict=True))
     assert rows == {"tensorflow-2.6.0": 30.5, "pytorch-1.11.0 (jit)": 100.0, "odd-1": 9.0}
+    names = page.locator("#times-0 .ytick").all_text_contents()
+    assert set(names) == {"tensorflow-2.6.0, 30.50 s", "pytorch-1.11.0 (jit), 100.0 s", "odd-1, 9.00 s, UNEQUAL"}
     place = bars["y"].index("tensorflow-2.6.0")
     first = next(row for row in several()[0].rows if row.label() == "tensorflow-2.6.0")
     assert bars["error_x"]["array"][place] == pytest.approx(first.seconds.interval.high - 30.5)

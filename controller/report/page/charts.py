@@ -170,8 +170,12 @@ def _figure(traces: Sequence[Mapping[str, Any]], height: int, x: Mapping[str, An
 
 
 def _names(rows: Sequence[Row]) -> dict[str, Any]:
-    """An axis of rows, the first at the top, with their times."""
-    texts = [f"{row.label()}, {number(row.seconds.median)} s" for row in rows if row.seconds]
+    """An axis of rows, the first at the top, with their times and flags."""
+    texts = [
+        ", ".join([row.label(), f"{number(row.seconds.median)} s", *dict.fromkeys(flag.name for flag in row.flags)])
+        for row in rows
+        if row.seconds
+    ]
     places = {"tickmode": "array", "tickvals": [row.label() for row in rows], "ticktext": texts}
     return {"autorange": "reversed", "automargin": True, **places}
 

@@ -144,6 +144,8 @@ def test_a_tag_belongs_to_one_campaign(three):
 def test_a_tag_that_could_be_mistaken_is_refused(three, name):
     with pytest.raises(UsageError, match="is not a letter followed by"):
         three.tag("2024-01-02-aaaa", name)
+    with pytest.raises(UsageError, match="means the published tables"):
+        three.tag("2024-01-02-aaaa", "published")
 
 
 def test_what_is_removed_takes_its_trials_and_tags_with_it(path):
