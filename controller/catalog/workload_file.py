@@ -249,7 +249,8 @@ def layer_messages(tables: list[AnyLayer], dataset: Dataset) -> list[Layer]:
     for table in tables:
         counts[table.op] = counts.get(table.op, 0) + 1
         before = messages[-1].name if messages else "input"
-        message = Layer(name=table.name or f"{table.op}_{counts[table.op]}", inputs=table.inputs or [before])
+        name = f"{table.op}_{counts[table.op]}" if table.name is None else table.name
+        message = Layer(name=name, inputs=[before] if table.inputs is None else table.inputs)
         fields = getattr(message, table.op)
         fields.SetInParent()
         for key, value in table:

@@ -44,7 +44,7 @@ class Definition:
 def read(path: Path, shown: str) -> Definition:
     """Reads ``path``, called ``shown`` in messages. Raises WorkloadFileError."""
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")  # some editors begin a file with a mark
     except OSError as error:
         raise WorkloadFileError(f"cannot read workload file {shown}: {error.strerror}", "check the path") from None
     except UnicodeDecodeError:
@@ -62,6 +62,8 @@ class _Reader:
             self._data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             self._fail(f"is not valid TOML: {error}", "correct the syntax there")
+        except RecursionError:
+            self._fail("is nested too deeply", "a workload needs at most three levels")
 
     def definition(self) -> Definition:
         table = self._table(tables.FileTable, "", self._data)

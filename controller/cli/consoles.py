@@ -15,14 +15,22 @@ def results() -> "Console":
     """For tables on standard output: plain where that is not a terminal."""
     from rich.console import Console
 
-    width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
+    width = None if sys.stdout.isatty() or _has_columns() else PIPE_WIDTH
     return Console(file=sys.stdout, width=width, highlight=False)
+
+
+def _has_columns() -> bool:
+    """Whether COLUMNS is a width; with 0, which some programs leave there, nothing at all would be printed."""
+    if not os.environ.get("COLUMNS", "").strip("0"):
+        os.environ.pop("COLUMNS", None)
+    return os.environ.get("COLUMNS", "").isdecimal()
 
 
 def progress() -> "Console":
     """For what happens meanwhile, on standard error."""
     from rich.console import Console
 
+    _has_columns()
     return Console(stderr=True, highlight=False)
 
 

@@ -4,10 +4,12 @@ Exit codes: 0 all sound, 1 something failed, 2 usage, 130 interrupted. An error 
 Nothing slow is imported here or by the subcommands' modules: ``controller --help`` answers at once.
 """
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
@@ -27,6 +29,8 @@ from controller.cli.workloads import workloads
 from controller.errors import ControllerError
 
 INTERRUPTED = 130
+# A disk's limits and defects, wherever they show.
+_HOST_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG}
 # What Typer raises for a mistake on the command line; it has no public name in every release.
 _USAGE_ERROR: Any = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
@@ -76,6 +80,9 @@ def _root(
 
 def main() -> NoReturn:
     """Entry point of the console script."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller: what would be printed there is not wanted
+            setattr(sys, name, _nowhere())
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a pipe in an old code page must not stop a report
             stream.reconfigure(errors="backslashreplace")
@@ -87,17 +94,39 @@ def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
     try:
         code = app(args=list(arguments), prog_name="controller", standalone_mode=False)
-    except ControllerError as error:
-        return _fail(error.line(), error.exit_code)
+        sys.stdout.flush()  # what cannot be written must be known before the end
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
-    except _USAGE_ERROR as error:
-        return _fail(_usage_line(error), error.exit_code)
-    except Exception as error:  # the last resort: what is left is a bug
-        return _fail(_report_bug(error), 1)
+    except Exception as error:
+        return _answer(error)
     if code == INTERRUPTED:
         return _fail("interrupted", INTERRUPTED)
     return code if isinstance(code, int) else 0
+
+
+def _answer(error: Exception) -> int:
+    """Says what went wrong in one line; returns the exit code."""
+    if isinstance(error, ControllerError):
+        return _fail(error.line(), error.exit_code)
+    if isinstance(error, _USAGE_ERROR):
+        return _fail(_usage_line(error), error.exit_code)
+    if isinstance(error, OSError) and error.errno in (errno.EPIPE, *_HOST_ERRORS):
+        return _cannot_write(error)
+    return _fail(_report_bug(error), 1)  # the last resort: what is left is a bug
+
+
+def _cannot_write(error: OSError) -> int:
+    if not error.filename:
+        # What is still buffered would fail once more when Python ends.
+        sys.stdout = _nowhere()
+    if error.errno == errno.EPIPE:
+        return 1  # whoever read the output has seen enough
+    where = error.filename or "the output"
+    return _fail(f"cannot write {where}: {error.strerror}; free space there or write somewhere else", 1)
+
+
+def _nowhere() -> TextIO:
+    return Path(os.devnull).open("w", encoding="utf-8")
 
 
 def _fail(line: str, code: int) -> int:
@@ -119,7 +148,6 @@ def _report_bug(error: Exception) -> str:
 
 def _write_traceback(error: Exception) -> Path:
     """Keeps the traceback for a report, in the state folder or else in a temporary one."""
-    import os
     import tempfile
     import time
     import traceback

@@ -139,6 +139,9 @@ def load_arrays(path: Path, allow_pickle: bool = False) -> dict[str, NDArray[Any
     import zipfile
     import zlib
 
+    # What is no archive could only be an array of its own, or a pickle.
+    if not zipfile.is_zipfile(path):
+        raise DatasetError(f"{path} is no .npz file", "replace it")
     try:
         with np.load(path, allow_pickle=allow_pickle) as archive:
             return {name: archive[name] for name in archive.files}

@@ -66,7 +66,8 @@ def prepare(workload: Workload, *, data_dir: Path | None, cache: Path, observer:
     except OSError as error:
         observer(DataProgress(kind, "failed"))
         raise DatasetError(
-            f"cannot write to {error.filename or cache}: {error.strerror or error}", "free space, or use another cache"
+            f"cannot write to {error.filename or cache}: {error.strerror or error}",
+            "free space, or choose another cache with TRAINYARD_CACHE",
         ) from None
     except (DatasetError, UsageError):
         observer(DataProgress(kind, "failed"))

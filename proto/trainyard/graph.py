@@ -229,7 +229,9 @@ def _within(field, value, low, high):
 
 
 def _finite(field, value, low, high=float("inf"), low_is_allowed=True):
-    good = math.isfinite(value) and value <= high and (value >= low if low_is_allowed else value > low)
+    if not math.isfinite(value):
+        raise WorkloadError(field, "{} is not a finite number".format(value))
+    good = value <= high and (value >= low if low_is_allowed else value > low)
     if not good:
         raise WorkloadError(field, "{} is not {} {}".format(
             value, "at least" if low_is_allowed else "more than", low)

@@ -155,3 +155,22 @@ def test_a_closed_pipe_is_not_a_bug_report(tmp_path):
     )
     done = controller("workloads", "--output", "json", folder=tmp_path, code=code)
     assert "bug" not in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_an_output_that_cannot_be_written_is_one_line(tmp_path):
+    write = "import sys; sys.stdout = open('/dev/full', 'w'); "
+    done = controller("workloads", folder=tmp_path, code=write + "from controller.cli.main import main; main()")
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: cannot write the output: No space left on device; ")
+
+
+def test_a_closed_output_is_an_output_that_nobody_reads(tmp_path):
+    closed = "import sys; sys.stdout = None; from controller.cli.main import main; main()"
+    done = controller("workloads", folder=tmp_path, code=closed)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_a_width_of_nothing_is_no_width(tmp_path):
+    done = controller("workloads", folder=tmp_path, COLUMNS="0")
+    assert "mlp-mnist" in done.stdout

@@ -129,7 +129,11 @@ def test_the_models_of_the_file_and_the_message_have_the_same_operations_and_fie
         ('"rmsprop"', '"adm"', ["unknown optimizer 'adm'", "did you mean 'adam'?"]),
         ("learning_rate = 1e-3", "lr = 1e-3", ["optimizer", "'learning_rate' is missing"]),
         ("learning_rate = 1e-3", "learning_rate = -1.0", ["optimizer.learning_rate", "-1.0 is not more than 0"]),
-        ("learning_rate = 1e-3", "learning_rate = nan", ["optimizer.learning_rate", "nan"]),
+        ("learning_rate = 1e-3", "learning_rate = nan", ["optimizer.learning_rate", "nan is not a finite number"]),
+        ("learning_rate = 1e-3", "learning_rate = inf", ["optimizer.learning_rate", "inf is not a finite number"]),
+        ('name = "c1"', 'name = ""', ["'' is not a name"]),
+        ('name = "c1"', 'name = "c1"\ninputs = []', ["layer c1", "conv2d needs one input, not 0"]),
+        ("seed = 7", "seed = " + 3000 * "[" + 3000 * "]", ["nested too deeply"]),
         ('"sparse_categorical_crossentropy"', '"mse"', ["loss 'mse'", "sparse_categorical_crossentropy"]),
         ("steps = 200", "steps = 200\nepochs = 3", ["[schedule] has both steps and epochs"]),
         ("\nsteps = 200", "", ["[schedule] has neither steps nor epochs"]),
@@ -253,6 +257,10 @@ def test_quick_takes_the_files_table_or_else_a_general_limit(tmp_path):
     own = workloads.find(write(tmp_path, HEAD + "[quick]\nsteps = 3\nbatch_size = 8\n" + LAYERS), quick=True)
     assert (own.schedule.steps, own.schedule.batch_size, own.schedule.warmup_steps) == (3, 8, 20)
     assert "[quick] has both" in refusal(tmp_path, HEAD + "[quick]\nsteps = 3\nepochs = 1\n" + LAYERS)
+
+
+def test_the_mark_that_some_editors_begin_a_file_with_is_no_part_of_it(tmp_path):
+    assert workloads.find(write(tmp_path, "\ufeff" + HEAD + LAYERS)).name == "cnn-tiny"
 
 
 def test_a_summary_says_what_a_table_needs():
