@@ -94,9 +94,10 @@ Watch = Callable[[Started | Progress], None]
 
 
 class RunnerClient:
-    """A channel to one runner; a context manager."""
+    """A channel to one runner; a context manager. ``pid``: its server's process, where it is one of this machine."""
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, pid: int | None = None) -> None:
+        self.pid = pid
         # Keepalive stays off: a ping while a framework compiles would end the call.
         self._channel = grpc.insecure_channel(
             target,

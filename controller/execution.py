@@ -3,9 +3,10 @@
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 from trainyard.v1 import runner_pb2, workload_pb2
@@ -27,6 +28,7 @@ from controller.results import (
     Variant,
 )
 from controller.runtimes.base import PreparedRunner, StartOptions
+from controller.telemetry.sampler import Sampler
 
 STALL_SECONDS = 1800.0
 
@@ -43,7 +45,8 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What is equal for every trial of a campaign. ``expected_service`` is the digest of the code that was staged."""
+    """What is equal for every trial of a campaign. ``expected_service`` is the digest of the code that was staged;
+    ``telemetry``: whether this machine is sampled while a runner trains on it."""
 
     campaign: str
     device: str
@@ -51,6 +54,7 @@ class Settings:
     threads: int
     logs: Path
     expected_service: str
+    telemetry: bool = True
 
 
 Watch = Callable[[Started | Progress], None]
@@ -63,7 +67,7 @@ def run_trial(planned: PlannedTrial, runner: PreparedRunner, work: Work, setting
     measurement: Measurement | None = None
     try:
         request = _request(trial_id, planned.cell, work, settings)
-        description, outcome = _attempt(request, runner, work, settings, watch)
+        description, outcome = _attempt(request, planned.cell, runner, work, settings, watch)
         state, failure = judged(outcome, asked(work.message, work.blobs / f"{work.arrays['y_train']}.npy"))
         measurement = outcome.measurement if failure is None else None
         found = _identity(description, outcome)
@@ -108,7 +112,7 @@ def now() -> str:
 
 
 def _attempt(
-    request: Any, runner: PreparedRunner, work: Work, settings: Settings, watch: Watch
+    request: Any, cell: Cell, runner: PreparedRunner, work: Work, settings: Settings, watch: Watch
 ) -> tuple[Description, Outcome]:
     log = settings.logs / f"{runner.spec.name}-{request.trial_id[:8]}.log"
     options = StartOptions(
@@ -120,14 +124,30 @@ def _attempt(
         campaign=settings.campaign,
         trial=request.trial_id,
     )
-    with connected(runner, options, settings) as (client, description):
+    with _sampler(cell, settings) as sampler, connected(runner, options, settings) as (client, description):
+        began = monotonic()
+
+        def follow(event: Started | Progress) -> None:
+            if isinstance(event, Started):
+                sampler.begin(client.pid)
+            watch(event)
+
         outcome = client.train(
             request,
             check=lambda started: _check_started(started, work, settings),
-            watch=watch,
+            watch=follow,
             stall_seconds=STALL_SECONDS,
         )
+        if outcome.measurement is not None:
+            sampled = sampler.measured(outcome.measurement, began + outcome.seconds)
+            outcome = replace(outcome, measurement=sampled)
     return description, outcome
+
+
+def _sampler(cell: Cell, settings: Settings) -> Sampler:
+    if not settings.telemetry:
+        return Sampler(off="telemetry is off")
+    return Sampler(settings.gpu_uuid, "" if cell.host == "local" else f"{cell.host} is another machine")
 
 
 @contextmanager
@@ -136,7 +156,7 @@ def connected(
 ) -> Iterator[tuple[RunnerClient, Description]]:
     """Starts the runner, checks that it is what its name says, and stops it in the end. Where the connection breaks
     because the process ended, that is the error. Raises RunnerError, TrialRefused."""
-    with runner.start(options) as running, RunnerClient(running.target) as client:
+    with runner.start(options) as running, RunnerClient(running.target, running.pid) as client:
         try:
             description = client.describe()
             _check_description(description, runner, settings)

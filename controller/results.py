@@ -102,7 +102,10 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What one trial measured. Seconds on the runner's monotonic clock; accuracy is a fraction of 1."""
+    """What one trial measured. Seconds on the runner's monotonic clock; accuracy is a fraction of 1.
+
+    ``telemetry`` as in telemetry/summary.py and runner.proto, ``telemetry_absent``: why a number of it is missing,
+    ``conditions``: what of the machine is no number, such as the processors' governor."""
 
     phases: dict[str, float]
     measured_seconds: float
@@ -116,6 +119,8 @@ class Measurement:
     test_sample_count: int
     memory: tuple[Memory, ...]
     telemetry: dict[str, float] = field(default_factory=dict)
+    telemetry_absent: dict[str, str] = field(default_factory=dict)
+    conditions: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

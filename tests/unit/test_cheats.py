@@ -5,6 +5,7 @@ over real gRPC (wire.py), adapters in the real trial, or adapters in the real pr
 """
 
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -17,22 +18,24 @@ from trainyard.v1 import runner_pb2
 from controller import acceptance, client, execution, flags
 from controller.certificate import TOLERANCES, certify
 from controller.results import PASS, Certificate
+from controller.telemetry import summary
 from runners.core import datasets, probe, trial
 from runners.core.failures import TrialFailed
 from runners.reference.adapter import Loader, ReferenceAdapter
 from tests.contract import sketch
 from tests.contract.train_checks import MODELS
-from tests.unit import wire
+from tests.unit import fake_nvml, wire
 from tests.unit.runners import service
 from tests.unit.runners.test_trial import run as run_in_process
 
 # --- over the wire -----------------------------------------------------------------------------------------
 
 
-def said(script, count=1, device="cpu", uuid="", versions=None):
-    """A cheat that is a script of events."""
+def said(script, count=1, device="cpu", uuid="", versions=None, driver=None):
+    """A cheat that is a script of events; ``driver`` is what NVML says meanwhile."""
 
     def verdict(folder):
+        sys.modules["pynvml"] = driver or fake_nvml.data_centre(wire.GPU)
         more = {"versions": versions} if versions else {}
         done = wire.trials(wire.Script(script, **more), folder, count, device, uuid)
         failed = [entry.failure.reason for entry in done if entry.failure]
@@ -50,6 +53,18 @@ def other_gpu(request, number):
 def back_to_cpu(request, number):
     yield wire.started(request, "cpu")
     yield wire.finished(number)
+
+
+def greedy(request, number):
+    yield wire.started(request, "gpu", wire.GPU)
+    yield wire.finished(number, memory=[runner_pb2.Memory(kind="allocator_reserved_peak", bytes=9 * 2**30)])
+
+
+def idle(request, number):
+    """Says that it computes on the GPU, and does not."""
+    yield wire.started(request, "gpu", wire.GPU)
+    time.sleep(0.8)
+    yield wire.finished(number, seconds=0.75)
 
 
 def half_the_steps(request, number):
@@ -307,6 +322,14 @@ CHEATS = {
     "reports a wrong loss": Cheat(probed(WrongLoss), "UNEQUAL", ((__name__, "certify", certified),)),
     "computes on another device": Cheat(said(other_gpu, 1, "gpu", wire.GPU), "FALLBACK", (DEVICE,)),
     "falls back to the CPU": Cheat(said(back_to_cpu, 1, "gpu", wire.GPU), "FALLBACK", (DEVICE,)),
+    "falls back to the CPU and says it did not": Cheat(
+        said(idle, 1, "gpu", wire.GPU, driver=fake_nvml.data_centre(wire.GPU, gpu=0)),
+        "FALLBACK", ((flags, "_device", no_flags),)
+    ),
+    "allocates beyond the device": Cheat(
+        said(greedy, 1, "gpu", wire.GPU, driver=fake_nvml.desktop_wddm(wire.GPU)),
+        "SPILLED", ((summary, "_over_capacity", lambda *_: 0.0),)
+    ),
     "sleeps in the first trial only": Cheat(
         said(sleeps_in_the_first, 5), "UNSTABLE", ((flags, "_slow_start", no_flags),)
     ),
@@ -352,6 +375,7 @@ CHEATS = {
 
 
 def planted(cheat, patch):
+    patch.setitem(sys.modules, "pynvml", None)  # puts back what was there
     if cheat.setting:
         patch.setattr(*cheat.setting)
 
@@ -380,6 +404,7 @@ def test_without_its_check_it_passes(name, tmp_path, monkeypatch):
 
 def test_an_honest_runner_passes(tmp_path, monkeypatch):
     monkeypatch.setattr(*STALL)
+    monkeypatch.setitem(sys.modules, "pynvml", None)
     assert said(wire.honest, 5)(tmp_path) == ""
     assert probed(ReferenceAdapter)(tmp_path) == ""
 

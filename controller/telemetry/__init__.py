@@ -1,0 +1,1 @@
+"""What the machine did while a trial was measured, seen from outside the training process."""
