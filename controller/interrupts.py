@@ -7,9 +7,12 @@ A terminal that closes and a polite kill are the same wish.
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 _asked = threading.Event()
+_postponing = threading.Event()
 
 
 def install() -> None:
@@ -28,6 +31,22 @@ def check() -> None:
         raise KeyboardInterrupt
 
 
+@contextmanager
+def postponed() -> Iterator[None]:
+    """Keeps what must not be torn apart together, such as starting a process and knowing of it: Ctrl-C is raised
+    after it. Not for what may wait. It is raised in the main thread alone, so elsewhere there is nothing to do."""
+    if threading.current_thread() is not threading.main_thread() or _postponing.is_set():
+        yield
+        return
+    _postponing.set()
+    try:
+        yield
+    finally:
+        _postponing.clear()
+    check()
+
+
 def _handle(number: int, frame: Any) -> None:
     _asked.set()
-    raise KeyboardInterrupt
+    if not _postponing.is_set():
+        raise KeyboardInterrupt

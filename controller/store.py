@@ -62,8 +62,7 @@ class Store:
             with self._open() as connection:
                 _migrate(connection, path)
         except (sqlite3.DatabaseError, OSError) as error:
-            hint = "move the file away, or choose another with TRAINYARD_DATA"
-            raise StoreError(f"the results file {path} cannot be used: {error}", hint) from error
+            raise _unusable(path, error) from error
 
     def add_campaign(self, campaign: Campaign) -> None:
         """Keeps a campaign before its first trial."""
@@ -101,14 +100,14 @@ class Store:
             row = connection.execute("SELECT content FROM campaigns WHERE id = ?", (campaign_id,)).fetchone()
         if row is None:
             raise StoreError(f"there is no campaign {campaign_id!r} in {self.path}")
-        campaign: Campaign = _campaigns().validate_json(row[0])
+        campaign: Campaign = _read(_campaigns(), row[0])
         return campaign
 
     def campaigns(self) -> list[Campaign]:
         """All campaigns, the newest first."""
         with self._open() as connection:
             rows = connection.execute("SELECT content FROM campaigns ORDER BY created_at DESC, id DESC").fetchall()
-        return [_campaigns().validate_json(row[0]) for row in rows]
+        return [_read(_campaigns(), row[0]) for row in rows]
 
     def find(self, text: str | None) -> Campaign:
         """The campaign of that tag, id or unique beginning of an id; the last one for None. Raises UsageError."""
@@ -137,7 +136,7 @@ class Store:
             rows = connection.execute("SELECT content FROM campaigns ORDER BY created_at DESC, id DESC").fetchall()
             tags = connection.execute("SELECT campaign, name FROM tags ORDER BY name").fetchall()
             counts = connection.execute("SELECT campaign, state, count(*) FROM trials GROUP BY 1, 2").fetchall()
-        found: list[Campaign] = [_campaigns().validate_json(row[0]) for row in rows]
+        found: list[Campaign] = [_read(_campaigns(), row[0]) for row in rows]
         return [
             Kept(
                 campaign,
@@ -176,7 +175,7 @@ class Store:
             rows = connection.execute(
                 "SELECT content, step_seconds FROM trials WHERE campaign = ? ORDER BY position, rowid", (campaign_id,)
             ).fetchall()
-        return [_with_steps(_trials().validate_json(content), steps) for content, steps in rows]
+        return [_with_steps(_read(_trials(), content), steps) for content, steps in rows]
 
     def keep_probe(self, key: str, answer: Probe | Failure) -> None:
         """Keeps what a runner answered to a probe, or why it cannot; ``key`` names all that the answer depends on."""
@@ -189,7 +188,7 @@ class Store:
         """What was kept under ``key``."""
         with self._open() as connection:
             row = connection.execute("SELECT content FROM probes WHERE key = ?", (key,)).fetchone()
-        answer: Probe | Failure | None = None if row is None else _answers().validate_json(row[0])
+        answer: Probe | Failure | None = None if row is None else _read(_answers(), row[0])
         return answer
 
     @contextmanager
@@ -199,8 +198,30 @@ class Store:
             connection.execute("PRAGMA foreign_keys = ON")
             with connection:
                 yield connection
+        except sqlite3.DatabaseError as error:
+            raise _unusable(self.path, error) from error
         finally:
             connection.close()
+
+
+def _unusable(path: Path, error: Exception) -> StoreError:
+    hints = {
+        sqlite3.SQLITE_BUSY: "end the program that holds it",
+        sqlite3.SQLITE_FULL: "free space on its disk",
+        sqlite3.SQLITE_READONLY: "check its permissions",
+    }
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code says more of the same
+    hint = hints.get(code, "move the file away, or choose another with TRAINYARD_DATA")
+    return StoreError(f"the results file {path} cannot be used: {error}", hint)
+
+
+def _read(kind: Any, content: str) -> Any:
+    """A record as it was kept. Raises StoreError for one that no version of this tool has written."""
+    try:
+        return kind.validate_json(content)
+    except ValueError as error:
+        line = str(error).splitlines()[0]
+        raise StoreError(f"a record of the results file is damaged: {line}", "move the file away") from error
 
 
 def _migrate(connection: sqlite3.Connection, path: Path) -> None:

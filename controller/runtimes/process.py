@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
+from controller import interrupts
 from controller.catalog.runners import RunnerSpec
 from controller.errors import RunnerError
 from controller.results import Environment, Failure
@@ -161,15 +162,17 @@ def start(launch: Launch, options: StartOptions) -> ServerProcess:
     """Starts a server and returns it SERVING; whatever is raised, Ctrl-C included, nothing is left running."""
     options.blobs.mkdir(parents=True, exist_ok=True)
     options.log.parent.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(prefix="trainyard-"))
-    server = None
+    folder = server = None
     try:
-        server = ServerProcess(launch, _spawn(launch, options, folder), folder, options.log)
+        with interrupts.postponed():
+            folder = Path(tempfile.mkdtemp(prefix="trainyard-"))
+            server = ServerProcess(launch, _spawn(launch, options, folder), folder, options.log)
         server.wait_until_serving(options.start_seconds)
     except BaseException:
         if server is not None:
             server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     return server
 

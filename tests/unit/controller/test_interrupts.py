@@ -34,3 +34,21 @@ def test_an_interrupt_that_was_dropped_is_seen_by_who_asks(name):
     )
     assert done.stdout.split() == ["dropped", "seen"]
     assert "Exception ignored" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process there")
+def test_what_must_stay_together_is_finished_first():
+    program = """
+import os, signal
+from controller import interrupts
+interrupts.install()
+try:
+    with interrupts.postponed():
+        os.kill(os.getpid(), signal.SIGINT)
+        print("together", flush=True)
+    print("never")
+except KeyboardInterrupt:
+    print("after")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert done.stdout.split() == ["together", "after"]

@@ -189,3 +189,29 @@ def test_two_controllers_open_an_old_file_and_tag_at_once(path):
     kept = Store(path).history()
     assert len(kept) == 4
     assert sum(len(entry.tags) for entry in kept) == 10
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ("DROP TABLE trials", "cannot be used: no such table: trials"),
+        ("UPDATE campaigns SET content = 'noise'", "a record of the results file is damaged"),
+    ],
+)
+def test_a_file_that_is_damaged_inside_is_one_line(path, damage, words):
+    store = Store(path)
+    store.add_campaign(named("2024-1"))
+    with sqlite3.connect(path) as connection:
+        connection.executescript(damage)
+    with pytest.raises(StoreError, match=words):
+        store.history()
+
+
+def test_a_file_that_another_program_holds_too_long_is_one_line(path, monkeypatch):
+    monkeypatch.setattr("controller.store._BUSY_SECONDS", 0.0)
+    store = Store(path)
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreError, match="locked") as caught:
+            store.add_campaign(named("2024-1"))
+    assert caught.value.hint == "end the program that holds it"
