@@ -6,19 +6,20 @@ from dataclasses import dataclass, replace
 from trainyard.v1.workload_pb2 import Workload
 
 import controller
-from controller import hosts, interrupts, paths
+from controller import calibration, hosts, interrupts, paths
 from controller.catalog import runners as runner_catalog
 from controller.comparison import compare
 from controller.datasets import prepare as datasets
-from controller.errors import ControllerError, UsageError
+from controller.errors import ControllerError, RunnerError, UsageError
 from controller.events import Note, Observer, TrialDone
-from controller.execution import Settings, Work, impossible, now, run_trial
+from controller.execution import Settings, Work, connected, impossible, now, run_trial
 from controller.plan import PlannedTrial, interleave
 from controller.preparation import CompareRequest, Ready, prepare
 from controller.probing import Form, Runner, form_of
 from controller.results import (
     FAIL,
     UNSUPPORTED,
+    Calibration,
     Campaign,
     Cell,
     CellCertificate,
@@ -28,7 +29,9 @@ from controller.results import (
 )
 from controller.resuming import Now, Sorted, check_host, note, sort_out
 from controller.running import held
-from controller.runtimes.base import PreparedRunner
+from controller.runtimes import choice
+from controller.runtimes.base import PreparedRunner, StartOptions
+from controller.settling import Pause, look_at
 from controller.store import Store
 from controller.verification import REFERENCE, Verified, verify_cells
 from controller.watching import Clock, Watch
@@ -55,10 +58,9 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
     ready = prepare(request, observe)
     with held(ready.settings.campaign):
         verified = _verified_if_asked(ready, request, observe, store)
-        campaign = _new(request, ready, verified)
+        campaign = _new(request, ready, verified, _calibrated_if_asked(ready, request, observe))
         store.add_campaign(campaign)
-        _walk(campaign, ready, observe, store, Sorted())
-    return campaign
+        return _walk(campaign, ready, request, observe, store, Sorted())
 
 
 def _continue(campaign: Campaign, request: CompareRequest, observe: Observer, store: Store) -> Campaign:
@@ -80,11 +82,10 @@ def _continue(campaign: Campaign, request: CompareRequest, observe: Observer, st
     notes = dict.fromkeys((*campaign.notes, *ready.notes, *verified.notes, said))
     changed = replace(campaign, notes=tuple(notes), certificates=verified.certificates)
     store.change_campaign(changed)
-    _walk(changed, ready, observe, store, kept)
-    return changed
+    return _walk(changed, ready, request, observe, store, kept)
 
 
-def _new(request: CompareRequest, ready: Ready, verified: Verified) -> Campaign:
+def _new(request: CompareRequest, ready: Ready, verified: Verified, calibrations: tuple[Calibration, ...]) -> Campaign:
     return Campaign(
         id=ready.settings.campaign,
         created_at=now(),
@@ -100,14 +101,50 @@ def _new(request: CompareRequest, ready: Ready, verified: Verified) -> Campaign:
         certificates=verified.certificates,
         until_precision=request.until_precision,
         max_trials=request.max_trials,
+        calibrations=calibrations,
     )
 
 
-def _walk(campaign: Campaign, ready: Ready, observe: Observer, store: Store, kept: Sorted) -> None:
+def _walk(
+    campaign: Campaign, ready: Ready, request: CompareRequest, observe: Observer, store: Store, kept: Sorted
+) -> Campaign:
+    """Runs what is left; returns the campaign with what is to be said of how it went."""
+    is_here = request.host == choice.LOCAL
+    pause = Pause(request.pause_seconds if is_here else 0.0, look_at(ready.settings.gpu_uuid))
+    walk = _Walk(campaign, ready.runners, ready.works, ready.settings, observe, store, kept, pause)
     try:
-        _Walk(campaign, ready.runners, ready.works, ready.settings, observe, store, kept).run()
+        walk.run()
     except KeyboardInterrupt:
-        raise CampaignInterrupted(campaign) from None
+        raise CampaignInterrupted(walk.told(campaign)) from None
+    return walk.told(campaign)
+
+
+def calibrate(request: CompareRequest, observe: Observer) -> Calibration:
+    """Measures the host, and a call to a reference runner that is had as the request says. Raises ControllerError
+    where there is none."""
+    ready = prepare(request, observe)
+    return _calibration(ready, request, ready.runners[REFERENCE])
+
+
+def _calibrated_if_asked(ready: Ready, request: CompareRequest, observe: Observer) -> tuple[Calibration, ...]:
+    if not request.calibrate:
+        return ()
+    # A reference is there if rows were held to it; none is built for a round trip alone.
+    runner = _reference(ready, observe)() if request.verify else RunnerError("no reference runner (--no-verify)")
+    return (_calibration(ready, request, runner),)
+
+
+def _calibration(ready: Ready, request: CompareRequest, runner: PreparedRunner | ControllerError) -> Calibration:
+    found = calibration.of_host(request.host, ready.runtime.name)
+    settings = replace(ready.settings, device="cpu", gpu_uuid="")
+    options = StartOptions(settings.threads, paths.cache_folder() / "blobs", settings.logs / "calibration.log")
+    try:
+        if isinstance(runner, ControllerError):
+            raise runner
+        with connected(runner, replace(options, campaign=settings.campaign), settings) as (client, _):
+            return replace(found, values={**found.values, "rpc_round_trip_s": calibration.round_trip(client)})
+    except ControllerError as error:
+        return replace(found, absent={**found.absent, "rpc_round_trip_s": error.line()})
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +228,10 @@ class _Walk:
         observe: Observer,
         store: Store,
         kept: Sorted,
+        pause: Pause,
     ) -> None:
+        self._pause = pause
+        self._said: list[str] = []
         self._campaign = campaign
         self._prepared = prepared
         self._works = works
@@ -225,6 +265,20 @@ class _Walk:
                 self._store.add_trial(trial, self._kept.outdated.get(place, ""))
                 self._observe(TrialDone(planned.position + 1, len(plan), trial))
 
+    def told(self, campaign: Campaign) -> Campaign:
+        """The campaign with notes on how it went, also in the store."""
+        if not self._said:
+            return campaign
+        changed = replace(campaign, notes=tuple(dict.fromkeys((*campaign.notes, *self._said))))
+        self._store.change_campaign(changed)
+        return changed
+
+    def _settle(self) -> None:
+        """Waits until the machine is quiet; gives up in the end, and says so."""
+        if text := self._pause.wait():
+            self._said.append(text)
+            self._observe(Note(text))
+
     def _is_too_rough(self) -> bool:
         """Whether the time of a row that can be measured is not yet known as exactly as was asked."""
         campaign = self._campaign
@@ -246,6 +300,7 @@ class _Walk:
         watch = Watch(planned, len(plan), self._observe, self._clock, left)
         self._clock.begin()
         watch.show("starting")
+        self._settle()
         trial = run_trial(planned, runner, self._works[planned.cell.workload_digest], self._settings, watch)
         self._clock.end(planned.cell)
         if trial.state == UNSUPPORTED:

@@ -33,6 +33,8 @@ class CompareRequest:
     them. ``runtime``, ``host`` and ``limits`` as in ``runtimes.choice.Wish``.
     ``until_precision`` and ``max_trials`` as in results.Campaign.
     ``verify``: whether cells are certified first; with ``fresh`` no earlier probe counts.
+    ``pause_seconds``: the longest wait before a trial for the machine to be quiet; ``calibrate``: whether the host is
+    measured first.
     ``resumed``: the campaign that is continued, which the rest must be that of; with ``rerun`` none of its trials
     counts as done."""
 
@@ -55,6 +57,8 @@ class CompareRequest:
     every_runner: bool = False
     verify: bool = True
     fresh: bool = False
+    pause_seconds: float = 0.0
+    calibrate: bool = False
     resumed: Campaign | None = None
     rerun: bool = False
 

@@ -256,6 +256,19 @@ class Machine:
 
 
 @dataclass(frozen=True, slots=True)
+class Calibration:
+    """How fast a host is without any framework, and a runner's call in one way of having runners.
+
+    ``values``: ``python_loop_s`` (500,000 turns), ``matrix_product_flops`` (float32, 768 x 768, NumPy's own threads),
+    ``memory_copy_bytes_per_s`` (64 MiB), ``rpc_round_trip_s``. ``absent``: why one is missing."""
+
+    host: str
+    runtime: str
+    values: dict[str, float] = field(default_factory=dict)
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Campaign:
     """A set of cells run together, in one interleaved order. ``notes`` say in words what is not as asked.
     A cell without a certificate was not verified. With ``until_precision`` whole blocks were added to the planned
@@ -275,3 +288,4 @@ class Campaign:
     certificates: tuple[CellCertificate, ...] = ()
     until_precision: float | None = None
     max_trials: int = 0
+    calibrations: tuple[Calibration, ...] = ()

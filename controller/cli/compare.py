@@ -42,6 +42,7 @@ def compare(
     runtime: options.Runtime = RuntimeKind.auto,
     host: options.Host = "local",
     limit: options.Limits = None,
+    pause: options.PauseSeconds = options.PAUSE_SECONDS,
     no_verify: options.NoVerify = False,
     resume: options.Resume = False,
     rerun: options.Rerun = False,
@@ -101,6 +102,8 @@ def asked_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
         "host": chosen["host"],
         "limits": limits_of(chosen["limit"] or []),
         "verify": not chosen["no_verify"],
+        "pause_seconds": chosen["pause"],
+        "calibrate": True,
         "until_precision": precision,
         "max_trials": chosen["max_trials"] or (MAX_TRIALS if precision else 0),
     }

@@ -16,6 +16,7 @@ import typer
 import controller
 from controller import interrupts
 from controller.cli.build import build
+from controller.cli.calibrate import calibrate
 from controller.cli.campaigns import history, rm, show, tag
 from controller.cli.clean import clean
 from controller.cli.compare import compare
@@ -57,6 +58,7 @@ app.command()(build)
 app.add_typer(images, name="images")
 app.command()(clean)
 app.command()(doctor)
+app.command()(calibrate)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,6 +10,7 @@ DEFAULT_WORKLOAD = "mlp-mnist"
 TRIALS = 5
 QUICK_TRIALS = 3
 MAX_TRIALS = 30
+PAUSE_SECONDS = 20.0
 
 
 class Output(StrEnum):
@@ -144,6 +145,16 @@ NoVerify = Annotated[
     typer.Option(
         "--no-verify",
         help="Do not check first that the runners do the same work; the table then says that nothing proves it.",
+    ),
+]
+PauseSeconds = Annotated[
+    float,
+    typer.Option(
+        "--pause",
+        min=0,
+        max=3600,
+        metavar="SECONDS",
+        help="How long to wait, at most, before each trial until the machine is as quiet as in the beginning.",
     ),
 ]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Probe every runner again, whatever is known from before.")]
