@@ -208,6 +208,7 @@ def _unusable(path: Path, error: Exception) -> StoreError:
     hints = {
         sqlite3.SQLITE_BUSY: "end the program that holds it",
         sqlite3.SQLITE_FULL: "free space on its disk",
+        sqlite3.SQLITE_IOERR: "free space on its disk, or check that disk",
         sqlite3.SQLITE_READONLY: "check its permissions",
     }
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code says more of the same
