@@ -1,7 +1,21 @@
-"""``python -m controller`` is the ``controller`` command."""
+"""The ``controller`` command, also as ``python -m controller``: takes Ctrl-C over before anything slow is imported."""
 
 import sys
+from typing import NoReturn
 
-from controller.cli.main import main
+from controller import interrupts
 
-sys.exit(main())
+
+def main() -> NoReturn:
+    """Entry point of the console script."""
+    interrupts.install()
+    try:
+        from controller.cli.main import main as command
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        sys.exit(130)
+    command()
+
+
+if __name__ == "__main__":
+    main()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from time import monotonic, sleep
 
 from trainyard.v1.workload_pb2 import Workload
 
@@ -10,7 +11,7 @@ from controller import calibration, hosts, interrupts, paths
 from controller.catalog import runners as runner_catalog
 from controller.comparison import compare
 from controller.datasets import prepare as datasets
-from controller.errors import ControllerError, RunnerError, UsageError
+from controller.errors import ControllerError, RunnerError, StoreBusyError, UsageError
 from controller.events import Note, Observer, TrialDone
 from controller.execution import Settings, Work, connected, impossible, now, run_trial
 from controller.plan import PlannedTrial, interleave
@@ -37,6 +38,8 @@ from controller.verification import REFERENCE, Verified, verify_cells
 from controller.watching import Clock, Watch
 
 _NO_ENVIRONMENT = "NO_ENVIRONMENT"
+# How long a trial that cannot be stored is tried again, and how often.
+_KEEP_SECONDS, _KEEP_PAUSE_SECONDS = 600.0, 2.0
 UNVERIFIED = "the rows are not verified (--no-verify): nothing proves that they did the same work"
 
 
@@ -262,8 +265,20 @@ class _Walk:
             place = (planned.block, planned.cell)
             if planned.cell not in self._skipped and place not in self._done:
                 trial = self._one(planned, plan)
-                self._store.add_trial(trial, self._kept.outdated.get(place, ""))
+                self._keep(trial, self._kept.outdated.get(place, ""))
                 self._observe(TrialDone(planned.position + 1, len(plan), trial))
+
+    def _keep(self, trial: Trial, outdated: str) -> None:
+        """Stores a trial. A full disk or another program's lock may pass: what has been measured is not given up."""
+        deadline = monotonic() + _KEEP_SECONDS
+        while True:
+            try:
+                return self._store.add_trial(trial, outdated)
+            except StoreBusyError as error:
+                if monotonic() > deadline:
+                    raise
+                self._observe(Note(f"the trial that has just ended cannot be stored yet: {error.line()}; trying again"))
+                sleep(_KEEP_PAUSE_SECONDS)
 
     def told(self, campaign: Campaign) -> Campaign:
         """The campaign with notes on how it went, also in the store."""

@@ -86,3 +86,7 @@ class TrialRefused(RunnerError):  # noqa: N818 - a refusal is an answer, not an 
 
 class StoreError(ControllerError):
     """The results file cannot be used."""
+
+
+class StoreBusyError(StoreError):
+    """The results file cannot be used now: another program holds it, or its disk is full."""

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from controller.errors import StoreError, UsageError
+from controller.errors import StoreBusyError, StoreError, UsageError
 from controller.results import Campaign, Failure, Probe, Trial
 
 _BUSY_SECONDS = 30.0
@@ -213,7 +213,8 @@ def _unusable(path: Path, error: Exception) -> StoreError:
     }
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code says more of the same
     hint = hints.get(code, "move the file away, or choose another with TRAINYARD_DATA")
-    return StoreError(f"the results file {path} cannot be used: {error}", hint)
+    may_pass = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+    return (StoreBusyError if may_pass else StoreError)(f"the results file {path} cannot be used: {error}", hint)
 
 
 def _read(kind: Any, content: str) -> Any:

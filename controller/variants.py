@@ -12,7 +12,7 @@ CHOICES = {
     "precision": ("float32", "tf32", "amp"),
     "pipeline": ("native", "memory"),
 }
-MAX_COUNT = 1024
+MAX_COUNT = 256  # as runners/core/check.py has it
 # Numbers: name, and the smallest that makes sense.
 COUNTS = {"workers": 0, "prefetch": 1}
 

@@ -14,7 +14,6 @@ from typing import Annotated, Any, NoReturn, TextIO
 import typer
 
 import controller
-from controller import interrupts
 from controller.cli.build import build
 from controller.cli.calibrate import calibrate
 from controller.cli.campaigns import history, rm, show, tag
@@ -81,14 +80,13 @@ def _root(
 
 
 def main() -> NoReturn:
-    """Entry point of the console script."""
+    """Runs the command line of this process, and ends it."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller: what would be printed there is not wanted
             setattr(sys, name, _nowhere())
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # a pipe in an old code page must not stop a report
             stream.reconfigure(errors="backslashreplace")
-    interrupts.install()
     sys.exit(run(sys.argv[1:]))
 
 

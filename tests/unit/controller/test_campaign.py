@@ -14,8 +14,8 @@ from controller import campaign, preparation
 from controller.catalog import workloads
 from controller.catalog.runners import Locks, RunnerSpec
 from controller.comparison import compare
-from controller.errors import BuildError, HostError
-from controller.events import TrialDone, TrialProgress
+from controller.errors import BuildError, HostError, StoreBusyError
+from controller.events import Note, TrialDone, TrialProgress
 from controller.preparation import CompareRequest
 from controller.results import FAILED, SUCCEEDED, UNSUPPORTED, Environment
 from controller.runtimes.base import Availability
@@ -126,6 +126,22 @@ def test_trials_are_interleaved_fresh_and_identified(house):
     assert trials[0].identity.workload_digest == done.workloads[0].digest == done.cells[0].workload_digest
     assert trials[0].environment.digest == f"digest-of-{trials[0].cell.runner}"
     assert len(trials[0].measurement.step_seconds) == 16
+
+
+def test_a_trial_that_cannot_be_stored_at_once_is_not_lost(house, monkeypatch):
+    monkeypatch.setattr(campaign, "_KEEP_PAUSE_SECONDS", 0.01)
+    keep, refusals = house.store.add_trial, iter([StoreBusyError("it is locked"), StoreBusyError("it is locked")])
+
+    def add_trial(trial, outdated=""):
+        if error := next(refusals, None):
+            raise error
+        keep(trial, outdated)
+
+    monkeypatch.setattr(house.store, "add_trial", add_trial)
+    _, trials = house.compare("good", trials=1)
+    assert [trial.state for trial in trials] == [SUCCEEDED]
+    notes = [each.text for each in house.events if isinstance(each, Note)]
+    assert notes == ["the trial that has just ended cannot be stored yet: it is locked; trying again"] * 2
 
 
 def test_whole_blocks_are_added_until_times_are_precise_enough(house):

@@ -52,3 +52,20 @@ except KeyboardInterrupt:
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
     assert done.stdout.split() == ["together", "after"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="os.kill ends the process there")
+def test_an_interrupt_while_the_command_is_still_being_imported_is_one_line():
+    program = (
+        "import builtins, os, signal\n"
+        "real = builtins.__import__\n"
+        "def importing(name, *rest):\n"
+        "    if name == 'controller.cli.main':\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return real(name, *rest)\n"
+        "builtins.__import__ = importing\n"
+        "from controller.__main__ import main\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=False)
+    assert (done.returncode, done.stderr) == (130, "error: interrupted\n")

@@ -30,10 +30,10 @@ def test_good(text, variant):
          "known: jit, layout, pipeline, precision, prefetch, workers"),
         ("jit=yes", "variant option jit cannot be 'yes'; write jit=true|false"),
         ("pipeline", "variant option pipeline needs a value; write pipeline=native|memory"),
-        ("workers=-1", "variant option workers cannot be '-1'; write workers=N with N from 0 to 1024"),
-        ("workers=1025", "variant option workers cannot be '1025'; write workers=N with N from 0 to 1024"),
+        ("workers=-1", "variant option workers cannot be '-1'; write workers=N with N from 0 to 256"),
+        ("workers=257", "variant option workers cannot be '257'; write workers=N with N from 0 to 256"),
         ("workers=99999999999999999999", "variant option workers cannot be '99999999999999999999'; "
-         "write workers=N with N from 0 to 1024"),
+         "write workers=N with N from 0 to 256"),
         ("prefetch=0", "variant option prefetch cannot be '0'; write prefetch=N with N from 1 to 1024"),
         ("prefetch", "variant option prefetch cannot be ''; write prefetch=N with N from 1 to 1024"),
         ("jit,jit=false", "variant 'jit,jit=false' gives jit twice; give it once"),
