@@ -34,8 +34,8 @@ def test_good(text, variant):
         ("workers=257", "variant option workers cannot be '257'; write workers=N with N from 0 to 256"),
         ("workers=99999999999999999999", "variant option workers cannot be '99999999999999999999'; "
          "write workers=N with N from 0 to 256"),
-        ("prefetch=0", "variant option prefetch cannot be '0'; write prefetch=N with N from 1 to 1024"),
-        ("prefetch", "variant option prefetch cannot be ''; write prefetch=N with N from 1 to 1024"),
+        ("prefetch=0", "variant option prefetch cannot be '0'; write prefetch=N with N from 1 to 256"),
+        ("prefetch", "variant option prefetch cannot be ''; write prefetch=N with N from 1 to 256"),
         ("jit,jit=false", "variant 'jit,jit=false' gives jit twice; give it once"),
     ],
 )  # fmt: skip
