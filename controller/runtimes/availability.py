@@ -35,6 +35,6 @@ def _check_python(spec: RunnerSpec, pythons: Pythons) -> Availability:
     if pythons.find(spec.python):
         return Availability(True)
     missing = f"Python {spec.python} was not found ({PLACES})"
-    if may_fetch():
+    if may_fetch(spec.python):
         return Availability(True, f"{missing}; uv will fetch it")
     return Availability(False, missing, remedy(spec.python))

@@ -17,6 +17,8 @@ from controller.errors import HostError
 from controller.runtimes.commands import Command
 from controller.runtimes.packages import clean_environment, uv_cause, uv_environment, uv_program
 
+# The oldest of which `uv python list` has builds.
+_OLDEST_FETCHED = (3, 8)
 PLACES = "PATH, pyenv, uv, the Windows launcher and conda"
 FETCH_SECONDS = 120.0
 _WINDOWS = sys.platform == "win32"
@@ -96,8 +98,10 @@ class Pythons:
         return uv_cause(output) if code else ""
 
 
-def may_fetch() -> bool:
-    """Whether the user lets uv download interpreters."""
+def may_fetch(minor: str) -> bool:
+    """Whether uv knows a build of this Python, and the user lets it download interpreters."""
+    if tuple(map(int, minor.split("."))) < _OLDEST_FETCHED:
+        return False
     forbidden = os.environ.get("UV_PYTHON_DOWNLOADS", "").lower() in ("never", "manual", "false", "0")
     return not forbidden and os.environ.get("UV_OFFLINE", "").lower() not in ("1", "true")
 

@@ -259,6 +259,8 @@ def test_availability_names_what_is_missing(house, monkeypatch):
     assert not runtime.availability(sound, "gpu").ok
     assert runtime.availability(rare).ok
     assert "uv will fetch it" in runtime.availability(rare).reason
+    old = rare.model_copy(update={"python": "3.5"})  # uv has no builds of it
+    assert not runtime.availability(old).ok and "pyenv install 3.5" in runtime.availability(old).remedy
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     assert not runtime.availability(rare).ok
     assert "pyenv install 3.99" in runtime.availability(rare).remedy
