@@ -34,6 +34,58 @@ target "jittor-1_3_1-cpu" {
   }
 }
 
+target "keras-tensorflow-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/keras-tensorflow:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.6-slim-bookworm",
+    "PIP_LOCK" = "docker/pip/pip-py36.txt",
+    "LOCK" = "runners/keras/locks/tensorflow-1.15.5-py36.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "VARIABLES" = "KERAS_BACKEND=tensorflow\nKERAS_HOME=/opt/environment/keras\nTF_CPP_MIN_LOG_LEVEL=2",
+    "PREPARE_SOURCE" = "docker/pip",
+    "ADAPTER" = "runners.keras.adapter",
+    "RUNNER" = "keras-tensorflow",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "keras-theano-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/keras-theano:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.6-slim-bookworm",
+    "DEBIAN_PACKAGES" = "g++",
+    "PIP_LOCK" = "docker/pip/pip-py36.txt",
+    "LOCK" = "runners/keras/locks/theano-1.0.5-py36.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "VARIABLES" = "KERAS_BACKEND=theano\nKERAS_HOME=/opt/environment/keras\nLIBRARY_PATH=/opt/environment/blas\nTHEANO_FLAGS=device=cpu,floatX=float32,base_compiledir=/opt/environment/theano,compiledir_format=compiled,blas.ldflags=-lopenblas,gcc.cxxflags=-march=x86-64-v3\nTHEANORC=/opt/environment/theanorc",
+    "PREPARE" = "runners.keras.prepare_theano",
+    "PREPARE_SOURCE" = ".",
+    "ADAPTER" = "runners.keras.adapter",
+    "RUNNER" = "keras-theano",
+    "FLAVOUR" = "cpu"
+  }
+}
+
+target "keras-cntk-cpu" {
+  inherits = ["runner"]
+  tags     = ["trainyard/keras-cntk:cpu"]
+  args = {
+    "BASE_IMAGE" = "python:3.6-slim-bookworm",
+    "DEBIAN_PACKAGES" = "g++",
+    "PIP_LOCK" = "docker/pip/pip-py36.txt",
+    "LOCK" = "runners/keras/locks/cntk-2.7-py36.txt",
+    "CUDA_LOCK" = "docker/cuda/none.txt",
+    "VARIABLES" = "KERAS_BACKEND=cntk\nKERAS_HOME=/opt/environment/keras",
+    "PREPARE" = "runners.keras.prepare_cntk",
+    "PREPARE_SOURCE" = ".",
+    "ADAPTER" = "runners.keras.adapter",
+    "RUNNER" = "keras-cntk",
+    "FLAVOUR" = "cpu"
+  }
+}
+
 target "pytorch-1_9_1-cpu" {
   inherits = ["runner"]
   tags     = ["trainyard/pytorch-1.9.1:cpu"]
