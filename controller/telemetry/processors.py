@@ -14,11 +14,11 @@ def read(pid: int | None = None) -> CpuReading:
     import psutil
 
     times = psutil.cpu_times()
-    idle = times.idle + getattr(times, "iowait", 0.0)
-    total = sum(times[:8]) if sys.platform.startswith("linux") else sum(times[:5])
+    # Windows counts interrupts within the system's time; what other systems do not have is 0 here.
+    busy = sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq"))
     stolen = getattr(times, "steal", None)
     own = _tree_seconds(pid) if pid is not None and not sys.platform.startswith("linux") else None
-    return CpuReading(total - idle - (stolen or 0.0), psutil.cpu_count() or 1, stolen, own, _mhz())
+    return CpuReading(busy, psutil.cpu_count() or 1, stolen, own, _mhz())
 
 
 def governor() -> str:

@@ -58,7 +58,7 @@ def heavy(generator: random.Random, rows: int, blocks: int) -> Table:
 
 
 def shared(generator: random.Random, rows: int, blocks: int) -> Table:
-    """What disturbs a block, by up to 30 %, disturbs all its rows."""
+    """What disturbs a block, by up to 35 %, disturbs all its rows."""
     factors = [math.exp(generator.uniform(0, 0.3)) for _ in range(blocks)]
     return [
         {block: seconds * factors[block] for block, seconds in row.items()} for row in normal(generator, rows, blocks)
