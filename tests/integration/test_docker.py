@@ -326,7 +326,7 @@ def _running_campaign(engine, file):
 def test_ctrl_c_leaves_no_container(engine, workload_file):
     process = _running_campaign(engine, workload_file("endless", steps=200000))
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 130
+    assert process.wait(180) == 130
     assert ours(engine) == []
 
 
