@@ -8,12 +8,14 @@ from trainyard.v1.workload_pb2 import Workload
 
 import controller
 from controller import calibration, hosts, interrupts, paths
+from controller.addresses import LOCAL
 from controller.catalog import runners as runner_catalog
 from controller.comparison import compare
 from controller.datasets import prepare as datasets
 from controller.errors import ControllerError, RunnerError, StoreBusyError, UsageError
 from controller.events import Note, Observer, TrialDone
-from controller.execution import Settings, Work, connected, impossible, now, run_trial
+from controller.execution import Work, connected, impossible, now, run_trial
+from controller.places import Place, Quiet
 from controller.plan import PlannedTrial, interleave
 from controller.preparation import CompareRequest, Ready, prepare
 from controller.probing import Form, Runner, form_of
@@ -30,12 +32,11 @@ from controller.results import (
 )
 from controller.resuming import Now, Sorted, check_host, note, sort_out
 from controller.running import held
-from controller.runtimes import choice
 from controller.runtimes.base import PreparedRunner, StartOptions
-from controller.settling import Pause, look_at
 from controller.store import Store
-from controller.verification import REFERENCE, Verified, verify_cells
+from controller.verification import Verified, verify_cells
 from controller.watching import Clock, Watch
+from controller.wishes import REFERENCE
 
 _NO_ENVIRONMENT = "NO_ENVIRONMENT"
 # How long a trial that cannot be stored is tried again, and how often.
@@ -59,7 +60,7 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
         with held(request.resumed.id):
             return _continue(request.resumed, request, observe, store)
     ready = prepare(request, observe)
-    with held(ready.settings.campaign):
+    with held(ready.campaign):
         verified = _verified_if_asked(ready, request, observe, store)
         campaign = _new(request, ready, verified, _calibrated_if_asked(ready, request, observe))
         store.add_campaign(campaign)
@@ -68,16 +69,17 @@ def run(request: CompareRequest, observe: Observer, store: Store) -> Campaign:
 
 def _continue(campaign: Campaign, request: CompareRequest, observe: Observer, store: Store) -> Campaign:
     """The rest of an interrupted campaign, in its stored order."""
-    machine = hosts.machine()
-    check_host(campaign, machine)
+    check_host(campaign, {LOCAL: hosts.machine()})  # at once; of other hosts when they have answered
     ready = prepare(request, observe)
-    if missing := [cell.label() for cell in campaign.cells if cell not in ready.cells]:
+    check_host(campaign, ready.machines)
+    if missing := [cell.placed() for cell in campaign.cells if cell not in ready.cells]:
         raise UsageError(f"campaign {campaign.id} cannot be continued: no {', '.join(missing)} here", "start a new one")
     environments = {
-        name: None if isinstance(found, ControllerError) else found.environment for name, found in ready.runners.items()
+        place: None if isinstance(found, ControllerError) else found.environment
+        for place, found in ready.runners.items()
     }
-    settings = ready.settings
-    here = Now(machine, environments, settings.gpu_uuid, settings.expected_service)
+    devices = {name: settings.gpu_uuid for name, settings in ready.settings.items()}
+    here = Now(environments, devices, ready.common.expected_service)
     kept = sort_out(store.trials(campaign.id), here, request.rerun)
     said = note(kept, now())
     observe(Note(said))
@@ -89,15 +91,16 @@ def _continue(campaign: Campaign, request: CompareRequest, observe: Observer, st
 
 
 def _new(request: CompareRequest, ready: Ready, verified: Verified, calibrations: tuple[Calibration, ...]) -> Campaign:
+    machines = ready.machines
     return Campaign(
-        id=ready.settings.campaign,
+        id=ready.campaign,
         created_at=now(),
         controller_version=controller.__version__,
         command=request.command,
-        machine=hosts.machine(),
+        machine=machines.get(LOCAL) or next(iter(machines.values()), None) or hosts.machine(),
         order_seed=request.order_seed,
         trial_count=request.trials,
-        threads=request.threads,
+        threads=ready.common.threads,
         cells=ready.cells,
         workloads=ready.summaries,
         notes=(*ready.notes, *verified.notes),
@@ -105,6 +108,7 @@ def _new(request: CompareRequest, ready: Ready, verified: Verified, calibrations
         until_precision=request.until_precision,
         max_trials=request.max_trials,
         calibrations=calibrations,
+        machines=machines if list(machines) != [LOCAL] else {},
     )
 
 
@@ -112,9 +116,8 @@ def _walk(
     campaign: Campaign, ready: Ready, request: CompareRequest, observe: Observer, store: Store, kept: Sorted
 ) -> Campaign:
     """Runs what is left; returns the campaign with what is to be said of how it went."""
-    is_here = request.host == choice.LOCAL
-    pause = Pause(request.pause_seconds if is_here else 0.0, look_at(ready.settings.gpu_uuid))
-    walk = _Walk(campaign, ready.runners, ready.works, ready.settings, observe, store, kept, pause)
+    pauses = {name: place.pause(campaign.id, request.pause_seconds) for name, place in ready.places.items()}
+    walk = _Walk(campaign, ready, observe, store, kept, pauses)
     try:
         walk.run()
     except KeyboardInterrupt:
@@ -122,11 +125,11 @@ def _walk(
     return walk.told(campaign)
 
 
-def calibrate(request: CompareRequest, observe: Observer) -> Calibration:
-    """Measures the host, and a call to a reference runner that is had as the request says. Raises ControllerError
+def calibrate(request: CompareRequest, observe: Observer) -> tuple[Calibration, ...]:
+    """Measures each host, and a call to a reference runner that is had as the request says. Raises ControllerError
     where there is none."""
     ready = prepare(request, observe)
-    return _calibration(ready, request, ready.runners[REFERENCE])
+    return tuple(_calibration(ready, place, ready.runners[name, REFERENCE]) for name, place in ready.places.items())
 
 
 def _calibrated_if_asked(ready: Ready, request: CompareRequest, observe: Observer) -> tuple[Calibration, ...]:
@@ -134,12 +137,15 @@ def _calibrated_if_asked(ready: Ready, request: CompareRequest, observe: Observe
         return ()
     # A reference is there if rows were held to it; none is built for a round trip alone.
     runner = _reference(ready, observe)() if request.verify else RunnerError("no reference runner (--no-verify)")
-    return (_calibration(ready, request, runner),)
+    elsewhere = RunnerError("only measured on the controller's machine")
+    return tuple(
+        _calibration(ready, place, elsewhere if place.address.is_served else runner) for place in ready.places.values()
+    )
 
 
-def _calibration(ready: Ready, request: CompareRequest, runner: PreparedRunner | ControllerError) -> Calibration:
-    found = calibration.of_host(request.host, ready.runtime.name)
-    settings = replace(ready.settings, device="cpu", gpu_uuid="")
+def _calibration(ready: Ready, place: Place, runner: PreparedRunner | ControllerError) -> Calibration:
+    found = place.calibrate()
+    settings = replace(ready.common, device="cpu", gpu_uuid="")
     options = StartOptions(settings.threads, paths.cache_folder() / "blobs", settings.logs / "calibration.log")
     try:
         if isinstance(runner, ControllerError):
@@ -152,12 +158,12 @@ def _calibration(ready: Ready, request: CompareRequest, runner: PreparedRunner |
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """Cells without trials: their certificates, and what stands in the way of the others (``absent``: runner name to
-    why it does not stand)."""
+    """Cells without trials: their certificates, and what stands in the way of the others (``absent``: host and runner
+    to why it does not stand)."""
 
     cells: tuple[Cell, ...]
     certificates: tuple[CellCertificate, ...]
-    absent: Mapping[str, str]
+    absent: Mapping[tuple[str, str], str]
     notes: tuple[str, ...]
 
     @property
@@ -171,7 +177,7 @@ def verify(request: CompareRequest, observe: Observer, store: Store) -> Verifica
     """Certifies what ``run`` would train, and trains none of it. Raises ControllerError as ``run`` does."""
     ready = prepare(request, observe)
     verified = _verified(ready, request, observe, store)
-    absent = {name: found.line() for name, found in ready.runners.items() if isinstance(found, ControllerError)}
+    absent = {place: found.line() for place, found in ready.runners.items() if isinstance(found, ControllerError)}
     return Verification(ready.cells, verified.certificates, absent, (*ready.notes, *verified.notes))
 
 
@@ -209,7 +215,7 @@ def _reference(ready: Ready, observe: Observer) -> Runner:
     def reference() -> PreparedRunner | ControllerError:
         try:
             specs = runner_catalog.select([REFERENCE])
-            return ready.runtime.prepare(specs, "cpu", observe)[REFERENCE]
+            return ready.near.prepare(specs, "cpu", observe)[REFERENCE]
         except ControllerError as error:
             return error
 
@@ -225,20 +231,16 @@ class _Walk:
     def __init__(
         self,
         campaign: Campaign,
-        prepared: Mapping[str, PreparedRunner | ControllerError],
-        works: Mapping[str, Work],
-        settings: Settings,
+        ready: Ready,
         observe: Observer,
         store: Store,
         kept: Sorted,
-        pause: Pause,
+        pauses: Mapping[str, Quiet],
     ) -> None:
-        self._pause = pause
+        self._pauses = pauses
         self._said: list[str] = []
         self._campaign = campaign
-        self._prepared = prepared
-        self._works = works
-        self._settings = settings
+        self._ready = ready
         self._observe = observe
         self._store = store
         self._kept = kept
@@ -288,11 +290,12 @@ class _Walk:
         self._store.change_campaign(changed)
         return changed
 
-    def _settle(self) -> None:
+    def _settle(self, host: str) -> None:
         """Waits until the machine is quiet; gives up in the end, and says so."""
-        if text := self._pause.wait():
-            self._said.append(text)
-            self._observe(Note(text))
+        if text := self._pauses[host].wait():
+            said = text if host == LOCAL else f"{host}: {text}"
+            self._said.append(said)
+            self._observe(Note(said))
 
     def _is_too_rough(self) -> bool:
         """Whether the time of a row that can be measured is not yet known as exactly as was asked."""
@@ -304,7 +307,7 @@ class _Walk:
         return any(spread.precision is None or spread.precision > campaign.until_precision for spread in spreads)
 
     def _one(self, planned: PlannedTrial, plan: Sequence[PlannedTrial]) -> Trial:
-        runner = self._prepared[planned.cell.runner]
+        runner = self._ready.runners[planned.cell.place]
         if isinstance(runner, ControllerError):
             # There will be no more of them: one row that says why is enough.
             self._skipped.add(planned.cell)
@@ -315,8 +318,10 @@ class _Walk:
         watch = Watch(planned, len(plan), self._observe, self._clock, left)
         self._clock.begin()
         watch.show("starting")
-        self._settle()
-        trial = run_trial(planned, runner, self._works[planned.cell.workload_digest], self._settings, watch)
+        host = planned.cell.host
+        self._settle(host)
+        work = self._ready.works[planned.cell.workload_digest]
+        trial = run_trial(planned, runner, work, self._ready.settings[host], watch)
         self._clock.end(planned.cell)
         if trial.state == UNSUPPORTED:
             self._skipped.add(planned.cell)

@@ -22,12 +22,11 @@ from controller.results import (
     ParameterChange,
     Probe,
 )
+from controller.runtimes.links import MAX_RESULT_BYTES, REASON_KEY
 
-REASON_KEY = "trainyard-reason"
 SHORT_CALL_SECONDS = 20.0
 LAST_SECONDS = 10.0
 """For the end of a call after its result."""
-MAX_MESSAGE_BYTES = 512 * 2**20
 
 _REFUSALS = {
     grpc.StatusCode.INVALID_ARGUMENT,
@@ -94,19 +93,12 @@ Watch = Callable[[Started | Progress], None]
 
 
 class RunnerClient:
-    """A channel to one runner; a context manager. ``pid``: its server's process, where it is one of this machine."""
+    """A channel to one runner; a context manager. ``target`` as in ``RunningRunner``; ``pid``: its server's process,
+    where it is one of this machine."""
 
-    def __init__(self, target: str, pid: int | None = None) -> None:
+    def __init__(self, target: Any, pid: int | None = None) -> None:
         self.pid = pid
-        # Keepalive stays off: a ping while a framework compiles would end the call.
-        self._channel = grpc.insecure_channel(
-            target,
-            options=[
-                ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-                ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
-                ("grpc.enable_http_proxy", 0),
-            ],
-        )
+        self._channel = open_channel(target) if isinstance(target, str) else target
         self._stub = runner_pb2_grpc.RunnerStub(self._channel)
 
     def __enter__(self) -> "RunnerClient":
@@ -167,6 +159,13 @@ class RunnerClient:
             return _probe(self._stub.Probe(request, timeout=timeout_seconds))
         except grpc.RpcError as error:
             raise _translate(error) from error
+
+
+def open_channel(address: str) -> grpc.Channel:
+    """A channel to a runner's server; whoever asked closes it."""
+    # Keepalive stays off: a ping while a framework compiles would end the call.
+    sizes = [(f"grpc.max_{direction}_message_length", MAX_RESULT_BYTES) for direction in ("receive", "send")]
+    return grpc.insecure_channel(address, options=[*sizes, ("grpc.enable_http_proxy", 0)])
 
 
 class _Events:
@@ -290,11 +289,13 @@ def _outcome(message: Any, started: Started | None) -> Outcome:
     failure = None
     if message.HasField("failure"):
         failure = Failure(message.failure.reason, message.failure.message, message.failure.log_tail)
-    measurement = _measurement(message) if failure is None and message.state == "succeeded" else None
-    return Outcome(message.state, started, measurement, failure, dict(message.facts))
+    return Outcome(message.state, started, measurement_of(message), failure, dict(message.facts))
 
 
-def _measurement(message: Any) -> Measurement:
+def measurement_of(message: Any) -> Measurement | None:
+    """What a Finished message measured; None for one that did not succeed."""
+    if message.HasField("failure") or message.state != "succeeded":
+        return None
     return Measurement(
         phases={phase.name: phase.seconds for phase in message.phases},
         measured_seconds=message.measured_seconds,
@@ -311,6 +312,8 @@ def _measurement(message: Any) -> Measurement:
             for entry in message.memory
         ),
         telemetry=dict(message.telemetry),
+        telemetry_absent=dict(message.telemetry_absent),
+        conditions=dict(message.conditions),
     )
 
 

@@ -15,6 +15,7 @@ Rules
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from controller.between import HostRatio, host_ratios
 from controller.ranking import Problem, Verdict, problems, ranked
 from controller.results import UNSUPPORTED, Campaign, Cell, Certificate, Trial, WorkloadSummary
 from controller.rows import ORDER, Row, row_of
@@ -23,7 +24,7 @@ from controller.rows import ORDER, Row, row_of
 @dataclass(frozen=True, slots=True)
 class Group:
     """The rows of one workload, and what may be said of them. ``fastest`` is the label of a row, or empty;
-    ``tied`` are those that cannot be told from the row of rank 1."""
+    ``tied`` are those that cannot be told from the row of rank 1; ``between``: the same row on several hosts."""
 
     workload: WorkloadSummary
     rows: tuple[Row, ...]
@@ -31,6 +32,7 @@ class Group:
     fastest: str
     tied: tuple[str, ...]
     verdict: str
+    between: tuple[HostRatio, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +87,9 @@ def _group(
     places, verdict = ranked(rows, cells)
     if any(row.is_unequal and row.succeeded for row in rows) and not any(row.rank for row in places):
         verdict = Verdict("not ranked: no row does the work that it should")
-    return Group(workload, tuple(places), (), verdict.fastest, verdict.tied, verdict.text)
+    wrong = {row.cell for row in rows if row.is_unequal}
+    between = host_ratios([cell for cell in cells if cell not in wrong], cells)
+    return Group(workload, tuple(places), (), verdict.fastest, verdict.tied, verdict.text, between)
 
 
 def _place(row: Row) -> tuple[int, bool, float, str]:

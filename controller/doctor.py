@@ -26,14 +26,15 @@ def checks(context: str = "") -> Iterator[Check]:
 def _gpu_checks(engine: Engine | None) -> Iterator[Check]:
     search = hosts.find_gpus()
     if not search.gpus:
-        yield Check(
-            "GPU", WARNING, f"no GPU on this machine: looked for {'; '.join(search.looked_at)}", "use --device cpu"
-        )
+        yield Check("GPU", WARNING, f"no GPU on this machine: looked for {'; '.join(search.looked_at)}", search.remedy)
     elif engine is not None:
         yield preflight.nvidia_runtime(engine)
     for gpu in search.gpus:
         told = ", ".join(
-            filter(None, (f"driver {gpu.driver}", gpu.capability and f"compute capability {gpu.capability}"))
+            filter(
+                None,
+                (f"driver {gpu.driver}", gpu.driver_model, gpu.capability and f"compute capability {gpu.capability}"),
+            )
         )
         yield Check("GPU", OK, f"{gpu.text()}: {told}")
         for spec in catalog.select(()):

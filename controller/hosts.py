@@ -17,10 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from controller import platforms
 from controller.errors import HostError
+from controller.paths import CACHE_VARIABLE, cache_folder
+from controller.platforms import wsl_version
 from controller.results import Machine
 
-_QUERY = "index,uuid,name,pci.bus_id,memory.total,driver_version"
+_QUERY = "index,uuid,name,pci.bus_id,memory.total,driver_version,driver_model.current"
+SLOW_CACHE = "slow cache"
 _QUERY_SECONDS = 20.0
 _CGROUPS = Path("/sys/fs/cgroup")
 # Version 1 says "no limit" with the largest multiple of a page.
@@ -30,7 +34,7 @@ _NO_LIMIT = 2**62
 @dataclass(frozen=True, slots=True)
 class Gpu:
     """One GPU as the driver numbers it (by PCI bus). Memory in bytes; 0 where it is not told. ``capability`` is its
-    compute capability, such as "8.6"; empty where it is not told."""
+    compute capability, such as "8.6"; ``driver_model`` is WDDM, TCC or MCDM; empty where they are not told."""
 
     index: int
     uuid: str
@@ -39,6 +43,7 @@ class Gpu:
     memory_bytes: int = 0
     driver: str = ""
     capability: str = ""
+    driver_model: str = ""
 
     def text(self) -> str:
         """For tables."""
@@ -47,10 +52,11 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class GpuSearch:
-    """GPUs found, and each place that was looked at with what was there."""
+    """GPUs found, and each place that was looked at with what was there; ``remedy`` is for a machine without any."""
 
     gpus: tuple[Gpu, ...] = ()
     looked_at: tuple[str, ...] = field(default=())
+    remedy: str = "use --device cpu"
 
 
 def machine() -> Machine:
@@ -65,6 +71,28 @@ def machine() -> Machine:
     )
 
 
+def facts() -> dict[str, str]:
+    """What else is told of this machine to controllers elsewhere: WSL, driver and its model, Python."""
+    found = {
+        "python": platform.python_version(),
+        "kernel": platform.release(),
+        "wsl": wsl_version(_read("/proc/version")),
+        SLOW_CACHE: slow_cache(),
+    }
+    gpus = find_gpus().gpus
+    if gpus:
+        found["driver"] = gpus[0].driver
+        found["driver_model"] = gpus[0].driver_model
+    return {name: text for name, text in found.items() if text}
+
+
+def slow_cache() -> str:
+    """Why environments and arrays load slowly here; empty where they do not."""
+    if wsl_version(_read("/proc/version")) and platforms.on_windows_drive(str(cache_folder()), _read("/proc/mounts")):
+        return f"the cache is on a drive of Windows, far slower than WSL's own: set {CACHE_VARIABLE}"
+    return ""
+
+
 # --- system and processor ----------------------------------------------------------------------------------
 
 
@@ -73,7 +101,7 @@ def system_text() -> str:
     if sys.platform == "darwin":
         return f"macOS {platform.mac_ver()[0]}"
     if sys.platform == "win32":
-        return f"Windows {platform.version()}"
+        return platforms.windows_words(platform.version(), platform.win32_edition() or "")
     kernel = f"{platform.system()} {platform.release()}"
     try:
         name = platform.freedesktop_os_release().get("PRETTY_NAME", "")
@@ -83,18 +111,26 @@ def system_text() -> str:
     return ", ".join(part for part in (name, kernel, wsl) if part)
 
 
-def wsl_version(proc_version: str) -> str:
-    """``WSL1``, ``WSL2`` or empty, from the kernel's own version text."""
-    if "microsoft" not in proc_version.lower():
-        return ""
-    return "WSL2" if "WSL2" in proc_version or "-microsoft-standard" in proc_version else "WSL1"
-
-
 def cpu_model() -> str:
     """The processor's name, or its architecture where the system does not tell."""
     if sys.platform == "darwin":
         return _run(["sysctl", "-n", "machdep.cpu.brand_string"]).strip() or platform.machine()
+    if sys.platform == "win32":
+        return _registered_cpu() or platform.processor() or platform.machine()
     return parse_cpu_model(_read("/proc/cpuinfo")) or platform.processor() or platform.machine()
+
+
+def _registered_cpu() -> str:
+    """Windows' platform.processor() is a family and a stepping; the name is in the registry."""
+    if sys.platform != "win32":
+        return ""
+    import winreg
+
+    try:
+        with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, r"HARDWARE\DESCRIPTION\System\CentralProcessor\0") as key:
+            return " ".join(str(winreg.QueryValueEx(key, "ProcessorNameString")[0]).split())
+    except OSError:
+        return ""
 
 
 def parse_cpu_model(cpuinfo: str) -> str:
@@ -189,7 +225,7 @@ def gpu(index: int) -> Gpu:
     """The GPU of that number. Raises HostError that says what was looked for, or which ones there are."""
     search = find_gpus()
     if not search.gpus:
-        raise HostError(f"no GPU on this machine: looked for {'; '.join(search.looked_at)}", "use --device cpu")
+        raise HostError(f"no GPU on this machine: looked for {'; '.join(search.looked_at)}", search.remedy)
     for found in search.gpus:
         if found.index == index:
             return found
@@ -206,7 +242,9 @@ def find_gpus() -> GpuSearch:
         looked_at.append(said)
         if gpus:
             return GpuSearch(gpus, tuple(looked_at))
-    return GpuSearch((), (*looked_at, *_device_files()))
+    looked_at += _device_files()
+    remedy = platforms.gpu_remedy(looked_at, wsl_version(_read("/proc/version")))
+    return GpuSearch((), tuple(looked_at), f"{remedy}; or use --device cpu" if remedy else "use --device cpu")
 
 
 def _ask_nvml() -> tuple[tuple[Gpu, ...], str]:
@@ -236,6 +274,7 @@ def _nvml_gpu(pynvml: Any, index: int) -> Gpu:
         memory_bytes=int(pynvml.nvmlDeviceGetMemoryInfo(handle).total),
         driver=_decoded(pynvml.nvmlSystemGetDriverVersion()),
         capability=_capability(pynvml, handle),
+        driver_model=platforms.driver_model(pynvml, handle),
     )
 
 
@@ -261,7 +300,7 @@ def _library() -> str:
 
 
 def _ask_nvidia_smi() -> tuple[tuple[Gpu, ...], str]:
-    program = shutil.which("nvidia-smi")
+    program = shutil.which("nvidia-smi") or next(filter(os.path.isfile, platforms.SMI_PLACES), None)
     if program is None:
         return (), "nvidia-smi (not on PATH)"
     command = [program, f"--query-gpu={_QUERY}", "--format=csv,noheader,nounits"]
@@ -279,9 +318,10 @@ def parse_nvidia_smi(text: str) -> tuple[Gpu, ...]:
     gpus = []
     for line in text.splitlines():
         parts = [part.strip() for part in line.split(",")]
-        if len(parts) == 6 and parts[0].isdigit() and parts[1].startswith(("GPU-", "MIG-")):
+        if len(parts) == 7 and parts[0].isdigit() and parts[1].startswith(("GPU-", "MIG-")):
             memory = int(parts[4]) * 1024 * 1024 if parts[4].isdigit() else 0
-            gpus.append(Gpu(int(parts[0]), parts[1], parts[2], parts[3], memory, parts[5]))
+            model = platforms.driver_model_word(parts[6])
+            gpus.append(Gpu(int(parts[0]), parts[1], parts[2], parts[3], memory, parts[5], driver_model=model))
     return tuple(gpus)
 
 

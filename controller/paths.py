@@ -7,6 +7,8 @@ import platformdirs
 
 CACHE_VARIABLE = "TRAINYARD_CACHE"
 DATA_VARIABLE = "TRAINYARD_DATA"
+RUNNERS_VARIABLE = "TRAINYARD_RUNNERS"
+CONFIG_VARIABLE = "TRAINYARD_CONFIG"
 _NAME = "trainyard"
 
 
@@ -18,6 +20,16 @@ def cache_folder() -> Path:
 def data_folder() -> Path:
     """Results; TRAINYARD_DATA overrides the system's data folder."""
     return _folder(DATA_VARIABLE, platformdirs.user_data_path(_NAME, appauthor=False))
+
+
+def own_runners_folder() -> Path:
+    """The user's own runners (``controller new runner``); TRAINYARD_RUNNERS overrides it."""
+    return _folder(RUNNERS_VARIABLE, data_folder() / "runners")
+
+
+def config_file() -> Path:
+    """The user's settings for every folder; TRAINYARD_CONFIG overrides it."""
+    return _folder(CONFIG_VARIABLE, platformdirs.user_config_path(_NAME, appauthor=False) / "trainyard.toml")
 
 
 def state_folder() -> Path:

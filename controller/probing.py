@@ -15,6 +15,7 @@ from trainyard import graph
 from trainyard.v1 import runner_pb2
 from trainyard.v1.workload_pb2 import Workload
 
+from controller.addresses import LOCAL
 from controller.catalog import probes as catalog
 from controller.catalog import workloads
 from controller.client import RunnerClient
@@ -59,6 +60,7 @@ class Task:
     variant: Variant
     settings: Settings
     perturbation: float = 0.0
+    host: str = LOCAL
 
     @property
     def key(self) -> str:
@@ -76,6 +78,8 @@ class Task:
             "steps": STEPS,
             "perturbation": self.perturbation,
         }
+        if self.host != LOCAL:
+            parts["host"] = self.host  # the same lock is another build on another system
         return json.dumps(parts, sort_keys=True)
 
     def request(self) -> Any:

@@ -42,10 +42,20 @@ class Cell:
     host: str = "local"
     device: str = "cpu"
 
+    @property
+    def place(self) -> tuple[str, str]:
+        """Host and runner."""
+        return self.host, self.runner
+
     def label(self) -> str:
         """For people: the runner and what differs from the default."""
         variant = self.variant.label()
         return f"{self.runner} ({variant})" if variant else self.runner
+
+    def placed(self) -> str:
+        """The label, with host and device where they are not this machine's CPU."""
+        place = [part for part, usual in ((self.host, "local"), (self.device, "cpu")) if part != usual]
+        return " on ".join([self.label(), *place])
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,7 +282,8 @@ class Calibration:
 class Campaign:
     """A set of cells run together, in one interleaved order. ``notes`` say in words what is not as asked.
     A cell without a certificate was not verified. With ``until_precision`` whole blocks were added to the planned
-    ``trial_count`` until each row's time was known to that fraction, or had ``max_trials``."""
+    ``trial_count`` until each row's time was known to that fraction, or had ``max_trials``. ``machines``: by host,
+    where there are several or another than ``machine``, which is the controller's own or else the first host."""
 
     id: str
     created_at: str
@@ -289,3 +300,4 @@ class Campaign:
     until_precision: float | None = None
     max_trials: int = 0
     calibrations: tuple[Calibration, ...] = ()
+    machines: dict[str, Machine] = field(default_factory=dict)

@@ -5,10 +5,12 @@ lock or image; the very interpreter where it is the user's own), device by UUID,
 What is not done is run again in the place that it has in the stored order.
 """
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from controller.addresses import LOCAL
 from controller.errors import UsageError
 from controller.results import CANCELLED, Campaign, Cell, Environment, Machine, Trial
 
@@ -17,11 +19,11 @@ ASKED = "asked for with --rerun"
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What would run now. ``environments`` by name of the runner; None where it cannot be had."""
+    """What would run now. ``environments`` by host and runner, None where it cannot be had; ``devices``: the GPU's
+    UUID by host, empty on a CPU."""
 
-    machine: Machine
-    environments: Mapping[str, Environment | None]
-    device_uuid: str
+    environments: Mapping[tuple[str, str], Environment | None]
+    devices: Mapping[str, str]
     service_digest: str
 
 
@@ -34,13 +36,17 @@ class Sorted:
     reasons: tuple[str, ...] = ()
 
 
-def check_host(campaign: Campaign, machine: Machine) -> None:
-    """Raises UsageError where it was begun on another machine: its trials would not belong together."""
-    for name, word in (("name", "machine"), ("cpu", "processor"), ("cpu_count", "number of cores")):
-        then, now = getattr(campaign.machine, name), getattr(machine, name)
-        if then != now:
+def check_host(campaign: Campaign, machines: Mapping[str, Machine]) -> None:
+    """Raises UsageError where a host was another machine: its trials would not belong together. ``machines``: as they
+    are now, by host."""
+    begun = campaign.machines or {LOCAL: campaign.machine}
+    words = (("name", "machine"), ("cpu", "processor"), ("cpu_count", "number of cores"))
+    for (host, machine), (name, word) in itertools.product(machines.items(), words):
+        then, now = getattr(begun.get(host), name, None), getattr(machine, name)
+        if host in begun and then != now:
+            where = "" if host == LOCAL else f" on host {host}"
             raise UsageError(
-                f"campaign {campaign.id} was begun with another {word}: {then}, here {now}",
+                f"campaign {campaign.id} was begun with another {word}{where}: {then}, here {now}",
                 "continue it there, or start a new one",
             )
 
@@ -54,7 +60,7 @@ def sort_out(trials: Sequence[Trial], now: Now, rerun: bool = False) -> Sorted:
         reason = ASKED if rerun else _reason(trial, now)
         if reason:
             outdated[trial.block, trial.cell] = trial.id
-            reasons.setdefault((trial.cell.label(), reason), []).append(trial)
+            reasons.setdefault((trial.cell.placed(), reason), []).append(trial)
         else:
             done.append(trial)
     lines = [f"{label}, {len(found)} of its trials: {reason}" for (label, reason), found in reasons.items()]
@@ -63,7 +69,8 @@ def sort_out(trials: Sequence[Trial], now: Now, rerun: bool = False) -> Sorted:
 
 def _reason(trial: Trial, now: Now) -> str:
     """Why a trial does not count as done; empty where it does."""
-    environment = now.environments.get(trial.cell.runner)
+    environment = now.environments.get(trial.cell.place)
+    device = now.devices.get(trial.cell.host, "")
     if environment is None:
         return ""  # it cannot be run again
     if trial.state == CANCELLED:
@@ -76,7 +83,7 @@ def _reason(trial: Trial, now: Now) -> str:
         return "it ended before it showed what it ran on"
     found = (
         ("workload", trial.identity.workload_digest, trial.cell.workload_digest),
-        ("device", trial.identity.device.uuid if now.device_uuid else "", now.device_uuid),
+        ("device", trial.identity.device.uuid if device else "", device),
         ("source of the runner service", trial.identity.service_digest, now.service_digest),
     )
     return next((f"its {what} is another now" for what, then, here in found if then != here), "")

@@ -82,8 +82,7 @@ class Row:
 
     def label(self) -> str:
         """The cell's label, with host and device where they are not this machine's CPU."""
-        place = [part for part, usual in ((self.cell.host, "local"), (self.cell.device, "cpu")) if part != usual]
-        return " on ".join([self.cell.label(), *place])
+        return self.cell.placed()
 
     def memory_bytes(self, kind: str) -> int | None:
         """Median of one kind of memory, in bytes."""

@@ -58,11 +58,11 @@ class Pause:
         self._clock = clock
         self._baseline = look(FIRST_SECONDS) if seconds > 0 else None
 
-    def wait(self) -> str:
-        """Returns when the machine is back at its baseline, or what it was not back at when that took too long: then
-        this is the baseline from now on."""
+    def wait(self, is_wanted: Callable[[], bool] = lambda: True) -> str:
+        """Returns when the machine is back at its baseline, or nobody waits any more; or what it was not back at when
+        that took too long: then this is the baseline from now on."""
         baseline, deadline = self._baseline, self._clock() + self._seconds
-        while baseline is not None:
+        while baseline is not None and is_wanted():
             interrupts.check()
             state = self._look(LOOK_SECONDS)
             over = _over(state, baseline)

@@ -4,7 +4,7 @@ import re
 import sqlite3
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -40,6 +40,7 @@ CREATE INDEX tags_by_campaign ON tags (campaign);
 SCHEMA_VERSION = len(_MIGRATIONS)
 # A campaign's id begins with a digit, so no tag is ever the beginning of one.
 _TAG = re.compile(r"[A-Za-z][A-Za-z0-9._-]{0,63}")
+_OTHER_FOLDER = "choose another folder with TRAINYARD_DATA"
 _RESERVED = "published"  # what --against takes for the published tables
 
 
@@ -93,6 +94,26 @@ class Store:
                 "INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?)",
                 (trial.id, trial.campaign, trial.position, trial.state, content, steps),
             )
+
+    def add_finished(self, found: Iterable[tuple[Campaign, Iterable[Trial]]]) -> None:
+        """Keeps whole campaigns of elsewhere, all of them or none. Raises StoreError where an id is taken."""
+        with self._open() as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            for campaign, trials in found:
+                content = _campaigns().dump_json(campaign).decode()
+                connection.execute(
+                    "INSERT INTO campaigns VALUES (?, ?, ?)", (campaign.id, campaign.created_at, content)
+                )
+                for trial in trials:
+                    stripped, steps = _without_steps(trial)
+                    row = (
+                        trial.id,
+                        trial.campaign,
+                        trial.position,
+                        trial.state,
+                        _trials().dump_json(stripped).decode(),
+                    )
+                    connection.execute("INSERT INTO trials VALUES (?, ?, ?, ?, ?, ?)", (*row, steps))
 
     def campaign(self, campaign_id: str) -> Campaign:
         """One campaign. Raises StoreError if there is none of that name."""
@@ -205,6 +226,9 @@ class Store:
 
 
 def _unusable(path: Path, error: Exception) -> StoreError:
+    if isinstance(error, OSError):
+        why = error.strerror or str(error)
+        return StoreError(f"the folder of results, {path.parent}, cannot be used: {why}", _OTHER_FOLDER)
     hints = {
         sqlite3.SQLITE_BUSY: "end the program that holds it",
         sqlite3.SQLITE_FULL: "free space on its disk",
@@ -212,7 +236,7 @@ def _unusable(path: Path, error: Exception) -> StoreError:
         sqlite3.SQLITE_READONLY: "check its permissions",
     }
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the rest of an extended code says more of the same
-    hint = hints.get(code, "move the file away, or choose another with TRAINYARD_DATA")
+    hint = hints.get(code, f"move the file away, or {_OTHER_FOLDER}")
     may_pass = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
     return (StoreBusyError if may_pass else StoreError)(f"the results file {path} cannot be used: {error}", hint)
 

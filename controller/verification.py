@@ -16,10 +16,11 @@ from controller.probing import ANY_ENVIRONMENT, Answer, Form, Prober, Runner, Ta
 from controller.results import FAIL, PASS, UNSUPPORTED, Cell, CellCertificate, Certificate, Failure, Probe, Variant
 from controller.runtimes.base import PreparedRunner
 from controller.store import Store
+from controller.wishes import REFERENCE
 
-REFERENCE = "reference"
 THE_REFERENCE = "the reference"
 _PLAIN = Variant(workers=0, prefetch=1)
+Runners = Mapping[tuple[str, str], PreparedRunner | ControllerError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,23 +55,23 @@ class _Judged:
 
 def verify_cells(
     cells: Sequence[Cell],
-    prepared: Mapping[str, PreparedRunner | ControllerError],
+    prepared: Runners,
     forms: Mapping[str, Form],
-    settings: Settings,
+    settings: Mapping[str, Settings],
     *,
     reference: Runner,
     observe: Observer,
     store: Store,
     fresh: bool = False,
 ) -> Verified:
-    """Certificates of ``cells`` whose runners stand. ``forms``: by the digest of the cells' workload. ``reference``
-    gives the reference runner; it is called when one of its answers is not in the store. Raises nothing but
-    KeyboardInterrupt and what is a bug."""
-    tasks = {cell: _task(cell, runner, forms, settings) for cell, runner in _standing(cells, prepared)}
+    """Certificates of ``cells`` whose runners stand. ``prepared``: by host and runner, ``settings``: by host,
+    ``forms``: by the digest of the cells' workload. ``reference`` gives the reference runner; it is called when one
+    of its answers is not in the store. Raises nothing but KeyboardInterrupt and what is a bug."""
+    tasks = {cell: _task(cell, runner, forms, settings[cell.host]) for cell, runner in _standing(cells, prepared)}
     oracles = {cell: _oracle_tasks(task, cell.variant) for cell, task in tasks.items()}
     groups: list[tuple[Runner, list[Task]]] = [(reference, [task for pair in oracles.values() for task in pair])]
-    for name, runner in prepared.items():
-        groups.append((_given(runner), [task for cell, task in tasks.items() if cell.runner == name]))
+    for place, runner in prepared.items():
+        groups.append((_given(runner), [task for cell, task in tasks.items() if cell.place == place]))
     answers = Prober(observe, store, fresh=fresh).answers(groups)
     judged = [
         _Judged(cell, task.form, answers[task.key], *(answers[each.key] for each in oracles[cell]))
@@ -86,11 +87,9 @@ def verify_cells(
 # --- which probes ------------------------------------------------------------------------------------------
 
 
-def _standing(
-    cells: Sequence[Cell], prepared: Mapping[str, PreparedRunner | ControllerError]
-) -> Iterator[tuple[Cell, PreparedRunner]]:
+def _standing(cells: Sequence[Cell], prepared: Runners) -> Iterator[tuple[Cell, PreparedRunner]]:
     for cell in cells:
-        runner = prepared[cell.runner]
+        runner = prepared[cell.place]
         if not isinstance(runner, ControllerError):
             yield cell, runner
 
@@ -101,7 +100,7 @@ def _given(runner: PreparedRunner | ControllerError) -> Runner:
 
 def _task(cell: Cell, runner: PreparedRunner, forms: Mapping[str, Form], settings: Settings) -> Task:
     form = forms[cell.workload_digest]
-    return Task(cell.runner, runner.environment.digest, form, cell.variant, settings)
+    return Task(cell.runner, runner.environment.digest, form, cell.variant, settings, host=cell.host)
 
 
 def _oracle_tasks(task: Task, variant: Variant) -> tuple[Task, Task]:
@@ -146,7 +145,7 @@ def _pair(first: _Judged, second: _Judged, found: dict[Cell, Certificate]) -> No
         if not isinstance(one.answer, Probe) or not isinstance(other.answer, Probe) or _is_wrong(other, found):
             continue
         looser = max(one.tolerance, other.tolerance, key=lambda tolerance: tolerance.loss)
-        against = other.cell.label()
+        against = other.cell.placed()
         pair = certify(
             one.answer, other.answer, one.form.model, looser, against=against, noise=one.noise(), factor=PAIR_FACTOR
         )
@@ -175,4 +174,4 @@ def _missing(judged: Sequence[_Judged], certificates: Mapping[Cell, Certificate]
         if isinstance(each.plain, Failure):
             alone = "" if each.cell in certificates else ", and nothing else to compare with"
             name = each.form.model.workload.name
-            yield f"{each.cell.label()} on {name}: no reference ({each.plain.message}){alone}"
+            yield f"{each.cell.placed()} on {name}: no reference ({each.plain.message}){alone}"

@@ -19,11 +19,12 @@ DATA = ROOT.parent / "shared" / "data"
 REQUIRED = os.environ.get("TRAINYARD_REQUIRE_FRAMEWORKS") == "1"
 # One of each adapter; the other versions share it and are added by TRAINYARD_TEST_RUNNERS=NAME,NAME.
 FRAMEWORKS = tuple(os.environ.get("TRAINYARD_TEST_RUNNERS", "tensorflow-2.6.0,pytorch-1.11.0,jittor-1.3.1").split(","))
+_TOGETHER = (*FRAMEWORKS, "reference")
 
 
 def runner(name: str) -> LocalRunner:
     """A runner whose environment stands; skips, or fails where frameworks are required."""
-    found = _prepared()[name]
+    found = _prepared(_TOGETHER if name in _TOGETHER else (name,))[name]
     if isinstance(found, ControllerError):
         (pytest.fail if REQUIRED else pytest.skip)(f"{name}: {found.line()}")
     assert isinstance(found, LocalRunner)
@@ -36,10 +37,9 @@ def python(name: str) -> Path:
 
 
 @cache
-def _prepared():
+def _prepared(names):
     """All of them at once, so that they are built together."""
-    specs = runners.select([*FRAMEWORKS, "reference"])
-    return VenvRuntime().prepare(specs, "cpu", lambda event: None)
+    return VenvRuntime().prepare(runners.select(names), "cpu", lambda event: None)
 
 
 def data_options() -> list[str]:

@@ -1,16 +1,18 @@
-"""The runners that exist: every ``runners/*/runner.toml`` beside this package, read and checked."""
+"""The runners that exist: every ``runners/*/runner.toml`` beside this package and in the user's own folder."""
 
 import platform
 import re
 import sys
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 import controller
+from controller import paths
 from controller.errors import UnknownNameError, UsageError
 
 FLAVOURS = ("cpu", "gpu")
@@ -33,7 +35,8 @@ class Locks(BaseModel):
 
 
 class _Block(BaseModel):
-    """One ``[[runner]]`` block as written. ``writable`` are folders of its environment that the framework writes
+    """One ``[[runner]]`` block as written. ``gpu_platforms``: where its build computes on GPUs, if not on all of its
+    ``platforms``. ``writable`` are folders of its environment that the framework writes
     while it trains: in a container, where nothing else can be written, each trial has a fresh copy of them.
     ``image_environment`` are variables of images, over ``environment``: an image may move to another processor."""
 
@@ -45,6 +48,7 @@ class _Block(BaseModel):
     python: _Python
     default: bool = False
     platforms: tuple[_Text, ...] = ()
+    gpu_platforms: tuple[_Text, ...] = ()
     cuda: str = ""
     gpu_architectures: tuple[Annotated[str, StringConstraints(pattern=r"^(sm|compute)_\d+[a-z]?$")], ...] = ()
     commands: tuple[_Text, ...] = ()
@@ -62,6 +66,7 @@ class RunnerSpec(_Block):
     """A runner: its block, what it has from its framework's file, and the folder of that file.
 
     ``python`` is never empty here: the reference runner's "" has become the controller's own minor version.
+    ``own`` is one of the user's own folder.
     """
 
     framework: str
@@ -69,6 +74,18 @@ class RunnerSpec(_Block):
     adapter: str
     homepage: str
     folder: Path
+    own: bool = False
+
+    @property
+    def code(self) -> Path:
+        """Folder of the framework's modules; a version that the user has added shares those of the service."""
+        shared = runners_folder() / self.framework
+        return shared if self.own and shared.is_dir() else self.folder
+
+    @property
+    def own_code(self) -> Path | None:
+        """Folder of an adapter that is the user's own and no part of the service; None where there is none."""
+        return self.folder if self.own and self.code == self.folder else None
 
     def lock(self, flavour: str) -> Path:
         """The requirement file for "cpu" or "gpu"; raises UsageError when this build cannot compute on a GPU."""
@@ -83,6 +100,15 @@ class RunnerSpec(_Block):
     def platform_supported(self) -> bool:
         """Whether this machine's platform is among those declared; none declared means any."""
         return not self.platforms or current_platform() in self.platforms
+
+    def platform_fault(self, device: str) -> str:
+        """Why there is no build for this machine's platform that computes on the device; empty where there is one."""
+        here = current_platform()
+        if not self.platform_supported():
+            return f"exists for {', '.join(self.platforms)}, this is {here}"
+        if device == "gpu" and self.gpu_platforms and here not in self.gpu_platforms:
+            return f"has a build for {here} that computes on the CPU only"
+        return ""
 
 
 class _File(BaseModel):
@@ -114,16 +140,53 @@ def current_platform() -> str:
 
 
 def load(folder: Path | None = None) -> dict[str, RunnerSpec]:
-    """Every runner by name, in the order of the files. Raises UsageError naming the file and the field."""
+    """Every runner by name, in the order of the files; the user's own come last, unless ``folder`` is given. Raises
+    UsageError naming the file and the field; what is wrong with the user's own is only found by ``own``."""
     root = folder or runners_folder()
     found: dict[str, RunnerSpec] = {}
     for path in sorted(root.glob("*/runner.toml")):
         for spec in _read(path):
-            if spec.name in found:
-                raise UsageError(f"{path}: the runner name {spec.name!r} is taken by {found[spec.name].folder}")
-            found[spec.name] = spec
+            _check_files(path, spec)
+            found[spec.name] = _free(path, spec, found)
     if not found:
         raise UsageError(f"no runner.toml below {root}", "reinstall trainyard")
+    return found if folder else {**found, **own(found).specs}
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The user's own runners that are sound, by name; and what is wrong with the others, by name or file."""
+
+    specs: Mapping[str, RunnerSpec]
+    faults: Mapping[str, UsageError]
+
+
+def own(others: Mapping[str, RunnerSpec]) -> Own:
+    """The runners of the user's own folder. One that is not sound, or is named as one of ``others``, is left out."""
+    found: dict[str, RunnerSpec] = {}
+    faults: dict[str, UsageError] = {}
+    for path in sorted(paths.own_runners_folder().glob("*/runner.toml")):
+        try:
+            specs = _read(path, is_own=True)
+        except UsageError as error:
+            faults[str(path)] = error
+            continue
+        for spec in specs:
+            try:
+                _check_files(path, spec)
+                found[spec.name] = _free(path, spec, {**others, **found})
+            except UsageError as error:
+                faults[spec.name] = error
+    return Own(found, faults)
+
+
+def declared() -> dict[str, RunnerSpec]:
+    """Every runner by name, whether its lock exists or not. Raises UsageError for a file that cannot be read."""
+    found: dict[str, RunnerSpec] = {}
+    for root, is_own in ((runners_folder(), False), (paths.own_runners_folder(), True)):
+        for path in sorted(root.glob("*/runner.toml")):
+            for spec in _read(path, is_own=is_own):
+                found[spec.name] = _free(path, spec, found)
     return found
 
 
@@ -133,11 +196,27 @@ def select(names: Iterable[str], specs: dict[str, RunnerSpec] | None = None) -> 
     asked = list(dict.fromkeys(names))
     for name in asked:
         if name not in known:
-            raise UnknownNameError("runner", name, known)
+            raise _unknown(name, known, own(known).faults if specs is None else {})
     return [known[name] for name in asked] if asked else [spec for spec in known.values() if spec.default]
 
 
-def _read(path: Path) -> list[RunnerSpec]:
+def _unknown(name: str, known: Mapping[str, RunnerSpec], faults: Mapping[str, UsageError]) -> UsageError:
+    """Why there is no such runner: it may be one of the user's own that is not sound."""
+    if name in faults:
+        return faults[name]
+    error = UnknownNameError("runner", name, known)
+    error.hint += "".join(f"; left out: {fault.line()}" for fault in faults.values())
+    return error
+
+
+def _free(path: Path, spec: RunnerSpec, taken: Mapping[str, RunnerSpec]) -> RunnerSpec:
+    """The runner itself. Raises UsageError where another one has its name."""
+    if spec.name in taken:
+        raise UsageError(f"{path}: the runner name {spec.name!r} is taken by {taken[spec.name].folder}")
+    return spec
+
+
+def _read(path: Path, is_own: bool = False) -> list[RunnerSpec]:
     try:
         file = _File.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
@@ -146,11 +225,10 @@ def _read(path: Path) -> list[RunnerSpec]:
         raise UsageError(f"{path}: {_first_fault(error)}") from error
     if file.framework != path.parent.name:
         raise UsageError(f"{path}: framework = {file.framework!r} must be the folder's name, {path.parent.name!r}")
-    shared: dict[str, Any] = file.model_dump(exclude={"runner"}) | {"folder": path.parent}
-    specs = [RunnerSpec(**_block(block), **shared) for block in file.runner]
-    for spec in specs:
-        _check_files(path, spec)
-    return specs
+    if not file.adapter.startswith(f"runners.{file.framework}."):
+        raise UsageError(f"{path}: adapter = {file.adapter!r} must be a module of runners.{file.framework}")
+    shared: dict[str, Any] = file.model_dump(exclude={"runner"}) | {"folder": path.parent, "own": is_own}
+    return [RunnerSpec(**_block(block), **shared) for block in file.runner]
 
 
 def _block(block: _Block) -> dict[str, Any]:
@@ -158,9 +236,10 @@ def _block(block: _Block) -> dict[str, Any]:
 
 
 def _check_files(path: Path, spec: RunnerSpec) -> None:
-    for name in filter(None, (spec.locks.cpu, spec.locks.gpu)):
-        if not (spec.folder / name).is_file():
-            raise UsageError(f"{path}: {spec.name}: lock file {name} does not exist")
+    for name, option in ((spec.locks.cpu, ""), (spec.locks.gpu, " --device gpu")):
+        if name and not (spec.folder / name).is_file():
+            remedy = f"run: controller lock {spec.name}{option}"
+            raise UsageError(f"{path}: {spec.name}: lock file {name} does not exist", remedy)
     for module in filter(None, (spec.adapter, spec.prepare)):
         if not module_file(spec, module).is_file():
             raise UsageError(f"{path}: {spec.name}: module {module} does not exist")
@@ -168,7 +247,7 @@ def _check_files(path: Path, spec: RunnerSpec) -> None:
 
 def module_file(spec: RunnerSpec, module: str) -> Path:
     """Source file of a ``runners.`` module of this runner's tree."""
-    return spec.folder.parent.joinpath(*module.split(".")[1:]).with_suffix(".py")
+    return spec.code.parent.joinpath(*module.split(".")[1:]).with_suffix(".py")
 
 
 def _first_fault(error: ValidationError) -> str:

@@ -120,7 +120,8 @@ class _Reader:
         try:
             return kind.model_validate(data)
         except ValidationError as error:
-            found = error.errors(include_url=False)
+            # A misspelt key is also one that is missing: what is there and wrong is told first.
+            found = sorted(error.errors(include_url=False), key=lambda each: each["type"] != "extra_forbidden")
             message, hint = _explain(found[0], kind)
             more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
             self._fail((f"{where}: " if where else "") + message + more, hint, line)
@@ -157,13 +158,18 @@ def suggestion(value: str, known: Iterable[str]) -> str:
     return (f"did you mean {close[0]!r}? " if close else "") + f"known: {', '.join(names)}"
 
 
+_OWN_LAYER = 'an activation is a layer of its own: add [[layer]] with op = "relu" after it'
+_TABLES = ("dataset", "optimizer", "schedule")
+
+
 def _explain(error: Mapping[str, Any], kind: type[BaseModel]) -> tuple[str, str]:
     """(what is wrong, next step) of one pydantic error."""
     key, inner = str(error["loc"][0]), error["loc"][1:]
     if error["type"] == "extra_forbidden":
-        return f"unknown key {key!r}", suggestion(key, kind.model_fields)
+        hint = _OWN_LAYER if key == "activation" else suggestion(key, kind.model_fields)
+        return f"unknown key {key!r}", hint
     if error["type"] == "missing":
-        return f"{key!r} is missing", f"add {key} = ..."
+        return f"{key!r} is missing", f"add [{key}]" if key in _TABLES else f"add {key} = ..."
     number = next((f" number {part + 1}" for part in inner if isinstance(part, int)), "")
     rule = str(error["msg"]).removeprefix("Input ").removeprefix("Value ")
     return f"{key}{number} {_shown_value(error['input'])} {rule}", f"correct {key}"

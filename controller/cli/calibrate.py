@@ -6,31 +6,28 @@ from controller.cli import options
 from controller.cli.options import Output, RuntimeKind
 
 if TYPE_CHECKING:
-    from controller.results import Calibration
+    from collections.abc import Sequence
 
-# Of each number: what it is called, its unit, and what one of that is.
-_SHOWN = {
-    "python_loop_s": ("loop of Python, 500,000 turns", "ms", 1e-3),
-    "matrix_product_flops": ("product of matrices, float32, 768 x 768", "Gflop/s", 1e9),
-    "memory_copy_bytes_per_s": ("copy of 64 MiB", "GiB/s", 2**30),
-    "rpc_round_trip_s": ("call of a runner and back", "ms", 1e-3),
-    "host_to_device_bytes_per_s": ("copy to the device", "GiB/s", 2**30),
-    "empty_launch_s": ("empty launch on the device", "ms", 1e-3),
-}
+    from controller.results import Calibration
 
 
 def calibrate(
     output: options.OutputForm = Output.table,
     runtime: options.Runtime = RuntimeKind.auto,
-    host: options.Host = "local",
+    host: options.Hosts = None,
+    certificate: options.Certificate = None,
 ) -> None:
-    """Measure this machine without any framework: a loop, a product, a copy, and a call of a runner."""
+    """Measure hosts without any framework: a loop, a product, a copy, and a call of a runner."""
+    from controller.addresses import parse_all
     from controller.campaign import calibrate as measure
     from controller.cli.consoles import progress
     from controller.preparation import CompareRequest
     from controller.report.live import live
 
-    request = CompareRequest(workloads=(), runners=("reference",), runtime=runtime.value, host=host)
+    wanted = parse_all(host or [])
+    request = CompareRequest(
+        workloads=(), runners=("reference",), runtime=runtime.value, hosts=wanted, certificate=certificate
+    )
     with live(progress()) as display:
         found = measure(request, display)
     if output is Output.json:
@@ -38,18 +35,20 @@ def calibrate(
 
         from controller.cli.consoles import print_json
 
-        print_json({"format": "trainyard-calibration", "version": 1, **asdict(found)})
+        print_json({"format": "trainyard-calibration", "version": 2, "hosts": [asdict(each) for each in found]})
     else:
         _print_table(found)
 
 
-def _print_table(found: "Calibration") -> None:
+def _print_table(found: "Sequence[Calibration]") -> None:
     from controller.cli.consoles import results
+    from controller.report.hosts import SHOWN
     from controller.report.listing import render
 
-    rows = []
-    for name, (text, unit, one) in _SHOWN.items():
-        value = found.values.get(name)
-        shown = f"{value / one:,.3g} {unit}" if value is not None else found.absent.get(name, "")
-        rows.append((text, shown))
-    render(results(), (f"{found.host}, {found.runtime}", "measured, or why not"), rows)
+    for each in found:
+        rows = []
+        for name, shown in SHOWN.items():
+            value = each.values.get(name)
+            absent = each.absent.get(name, each.absent.get("all", ""))
+            rows.append((shown.text, f"{value / shown.one:,.3g} {shown.unit}" if value is not None else absent))
+        render(results(), (f"{each.host}, {each.runtime}", "measured, or why not"), rows)

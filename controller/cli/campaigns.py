@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from controller.cli import options
+from controller.cli.completion import campaign_names
 from controller.cli.options import Output
 
 if TYPE_CHECKING:
@@ -13,7 +14,11 @@ if TYPE_CHECKING:
 
 CampaignName = Annotated[
     str | None,
-    typer.Argument(metavar="[CAMPAIGN]", help="A tag, an id, or the beginning of one. Default: the last campaign."),
+    typer.Argument(
+        metavar="[CAMPAIGN]",
+        help="A tag, an id, or the beginning of one. Default: the last campaign.",
+        autocompletion=campaign_names,
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Short for --output json.")]
 
@@ -71,7 +76,12 @@ def _planned(campaign: "Campaign") -> int:
 
 
 def tag(
-    campaign: Annotated[str, typer.Argument(metavar="CAMPAIGN", help="A tag, an id, or the beginning of one.")],
+    campaign: Annotated[
+        str,
+        typer.Argument(
+            metavar="CAMPAIGN", help="A tag, an id, or the beginning of one.", autocompletion=campaign_names
+        ),
+    ],
     name: Annotated[str, typer.Argument(metavar="NAME", help="The name that the campaign is found by from now on.")],
 ) -> None:
     """Give a campaign a name. A name that another campaign had moves to this one.
@@ -85,7 +95,10 @@ def tag(
 
 
 def rm(
-    campaigns: Annotated[list[str], typer.Argument(metavar="CAMPAIGN...", help="Tags, ids, or beginnings of ids.")],
+    campaigns: Annotated[
+        list[str],
+        typer.Argument(metavar="CAMPAIGN...", help="Tags, ids, or beginnings of ids.", autocompletion=campaign_names),
+    ],
 ) -> None:
     """Remove campaigns with their trials, tags and logs. This cannot be undone.
 

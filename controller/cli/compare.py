@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from controller.cli import options
+from controller.cli import options, presets
+from controller.cli.config import configured_words
 from controller.cli.options import DEFAULT_WORKLOAD, MAX_TRIALS, QUICK_TRIALS, TRIALS, DeviceKind, Output, RuntimeKind
 from controller.errors import UsageError
 
@@ -20,6 +21,7 @@ def compare(
     context: typer.Context,
     campaign: options.ResumedCampaign = None,
     *,
+    preset: options.PresetName = None,
     runner: options.Runners = None,
     workload: options.Workloads = None,
     variant: options.Variants = None,
@@ -40,20 +42,28 @@ def compare(
     data_dir: options.DataFolder = None,
     interpreter: options.Interpreters = None,
     runtime: options.Runtime = RuntimeKind.auto,
-    host: options.Host = "local",
+    host: options.Hosts = None,
+    exclusive: options.Exclusive = None,
+    certificate: options.Certificate = None,
     limit: options.Limits = None,
     pause: options.PauseSeconds = options.PAUSE_SECONDS,
     no_verify: options.NoVerify = False,
     resume: options.Resume = False,
     rerun: options.Rerun = False,
+    save: options.Save = None,
     against: options.Against = None,
     columns: options.Columns = None,
     sort: options.Sort = None,
     group_by: options.Grouping = options.GroupBy.workload,
 ) -> None:
-    """Train the same workloads on several runners and print which is how fast.
+    """Examples:
 
-    Example: controller compare --device cpu --quick
+    \b
+        controller compare --device cpu --quick
+        controller compare --workload my.toml --runner pytorch-1.11.0 --runner jittor-1.3.1
+        controller compare --resume
+
+    Trains the same workloads on several runners and prints which is how fast.
     """
     from controller.report.view import view_of
 
@@ -62,13 +72,19 @@ def compare(
         request = _resumed(context, campaign, rerun)
     else:
         _refuse_without_resume(campaign, rerun)
-        request = _request(context.params)
+        chosen, decided = presets.chosen(context)
+        request, against = _request(chosen, configured_words(context, decided)), chosen["against"]
     check_against(against, request.workloads)
-    raise typer.Exit(_carry_out(request, output, against, view))
+    if save is not None:
+        from controller.bundles.format import check_writable
+
+        check_writable(save)
+    raise typer.Exit(_carry_out(request, output, against, view, save))
 
 
-def _request(chosen: Mapping[str, Any]) -> "CompareRequest":
-    """From the values of all options, by their names in ``compare``."""
+def _request(chosen: Mapping[str, Any], settings: Sequence[str]) -> "CompareRequest":
+    """From the values of all options, by their names in ``compare``; ``settings`` are words that stand for those that
+    the command line does not say."""
     asked = asked_of(chosen)
     names = ("epochs", "steps", "batch_size", "warmup_steps")
     overrides = {name: chosen[name] for name in names}
@@ -79,13 +95,14 @@ def _request(chosen: Mapping[str, Any]) -> "CompareRequest":
 
     drawn = preparation.new_seed() if chosen["order_seed"] is None else None
     order = chosen["order_seed"] if drawn is None else drawn
-    return preparation.CompareRequest(order_seed=order, command=_command(drawn), **asked)
+    return preparation.CompareRequest(order_seed=order, command=_command(settings, drawn), **asked)
 
 
 def asked_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Fields of the request but workloads, runners and what is drawn or printed."""
     kind, index = device_of(chosen["device"], chosen["gpu"])
-    if kind == "gpu" and chosen["host"] == "local":
+    wanted = hosts_of(chosen["host"] or [])
+    if kind == "gpu" and any(each.is_local for each in wanted):
         from controller import hosts
 
         hosts.gpu(index or 0)  # a machine without one is told so before anything else happens
@@ -97,9 +114,11 @@ def asked_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
         "device": kind,
         "gpu_index": index,
         "trials": chosen["trials"] or (QUICK_TRIALS if chosen["quick"] else TRIALS),
-        "threads": chosen["threads"] or all_cores(),
+        "threads": threads_of(chosen["threads"], wanted),
         "runtime": chosen["runtime"].value,
-        "host": chosen["host"],
+        "hosts": wanted,
+        "exclusive": tuple(name for name in (chosen["exclusive"] or "").split(",") if name),
+        "certificate": chosen["certificate"],
         "limits": limits_of(chosen["limit"] or []),
         "verify": not chosen["no_verify"],
         "pause_seconds": chosen["pause"],
@@ -221,18 +240,27 @@ def limits_of(pairs: list[str]) -> dict[str, str]:
     return limits.parse(pairs)
 
 
-def all_cores() -> int:
+def hosts_of(texts: Sequence[str]) -> tuple[Any, ...]:
+    from controller import addresses
+
+    return addresses.parse_all(texts)
+
+
+def threads_of(threads: int | None, wanted: Sequence[Any]) -> int:
+    """All cores; 0 where those of other hosts have to be asked for first."""
     from controller import hosts
 
-    return hosts.usable_cpus()
+    if threads:
+        return threads
+    return 0 if any(each.is_served for each in wanted) else hosts.usable_cpus()
 
 
-def _command(drawn_seed: int | None) -> str:
-    """The command line that repeats this campaign, with the seed that was drawn for it."""
+def _command(settings: Sequence[str], drawn_seed: int | None) -> str:
+    """The command line that repeats this campaign anywhere, with its settings and the seed that was drawn for it."""
     import shlex
     import subprocess
 
-    words = ["controller", *sys.argv[1:]]
+    words = ["controller", *sys.argv[1:], *settings]
     if drawn_seed is not None:
         words += ["--order-seed", str(drawn_seed)]
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
@@ -241,7 +269,7 @@ def _command(drawn_seed: int | None) -> str:
 # --- the campaign and its report ---------------------------------------------------------------------------
 
 
-def _carry_out(request: "CompareRequest", output: Output, against: str | None, view: "View") -> int:
+def _carry_out(request: "CompareRequest", output: Output, against: str | None, view: "View", save: Path | None) -> int:
     from controller import campaign
     from controller.cli.campaigns import results_store
     from controller.cli.consoles import progress
@@ -254,6 +282,16 @@ def _carry_out(request: "CompareRequest", output: Output, against: str | None, v
             done = campaign.run(request, observe, store)
     except campaign.CampaignInterrupted as interrupted:
         print_comparison(interrupted.campaign, store, output, against, view)
+        save_if_asked(interrupted.campaign.id, save)
         sys.stderr.write(f"to go on: controller compare --resume {interrupted.campaign.id}\n")
         raise
-    return 0 if print_comparison(done, store, output, against, view) else 1
+    is_sound = print_comparison(done, store, output, against, view)
+    save_if_asked(done.id, save)
+    return 0 if is_sound else 1
+
+
+def save_if_asked(campaign_id: str, file: Path | None) -> None:
+    if file is not None:
+        from controller.cli.bundles import save_campaign
+
+        save_campaign(campaign_id, file)

@@ -15,15 +15,22 @@ import typer
 
 import controller
 from controller.cli.build import build
+from controller.cli.bundles import diff, merge, save
 from controller.cli.calibrate import calibrate
 from controller.cli.campaigns import history, rm, show, tag
+from controller.cli.certs import app as certs
 from controller.cli.clean import clean
 from controller.cli.compare import compare
+from controller.cli.config import config, configure
 from controller.cli.doctor import doctor
+from controller.cli.hosts import hosts
 from controller.cli.images import app as images
+from controller.cli.lock import lock
+from controller.cli.new import app as new
 from controller.cli.published import published
 from controller.cli.report import report, schema
 from controller.cli.runners import runners
+from controller.cli.serve import serve
 from controller.cli.verify import verify
 from controller.cli.workloads import workloads
 from controller.errors import ControllerError
@@ -42,12 +49,15 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command()(compare)
+app.command(short_help="Train the same workloads on several runners and print which is how fast.")(compare)
 app.command()(verify)
 app.command()(show)
 app.command()(report)
 app.command()(history)
 app.command()(tag)
+app.command()(save)
+app.command()(diff)
+app.command()(merge)
 app.command()(rm)
 app.command()(runners)
 app.command()(workloads)
@@ -55,16 +65,24 @@ app.command()(published)
 app.command()(schema)
 app.command()(build)
 app.add_typer(images, name="images")
+app.add_typer(certs, name="certs")
+app.command()(serve)
+app.command()(hosts)
 app.command()(clean)
 app.command()(doctor)
 app.command()(calibrate)
+app.add_typer(new, name="new")
+app.command()(lock)
+app.command()(config)
 
 
 def _show_version(wanted: bool) -> None:
     if wanted:
         import platform
+        from importlib.metadata import version
 
-        typer.echo(f"trainyard {controller.__version__}, Python {platform.python_version()}")
+        python = f"Python {platform.python_version()}"
+        typer.echo(f"trainyard {controller.__version__}, {python}, grpcio {version('grpcio')}, {platform.platform()}")
         raise typer.Exit
 
 
@@ -75,6 +93,7 @@ def _root(
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
+    configure(context)
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -93,7 +112,7 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Runs one command line and returns its exit code."""
     try:
-        code = app(args=list(arguments), prog_name="controller", standalone_mode=False)
+        code = app(args=list(arguments), prog_name="controller", standalone_mode=False, obj=list(arguments))
         sys.stdout.flush()  # what cannot be written must be known before the end
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from controller.cli import completion
+
 DEFAULT_WORKLOAD = "mlp-mnist"
 TRIALS = 5
 QUICK_TRIALS = 3
@@ -43,14 +45,34 @@ class RuntimeKind(StrEnum):
     venv = "venv"
 
 
+PresetName = Annotated[
+    str | None,
+    typer.Option(
+        "--preset",
+        metavar="NAME",
+        help="Measure a published table anew: its workload, runners, variants and device, with its numbers beside; "
+        "every other option given wins over it. windows-vs-wsl2: give a --host for each of the two.",
+        autocompletion=completion.preset_names,
+    ),
+]
 Runners = Annotated[
     list[str] | None,
-    typer.Option("--runner", "-r", metavar="NAME", help="A runner; repeatable. Default: those this machine can have."),
+    typer.Option(
+        "--runner",
+        "-r",
+        metavar="NAME",
+        help="A runner; repeatable. Default: those this machine can have.",
+        autocompletion=completion.runner_names,
+    ),
 ]
 Workloads = Annotated[
     list[str] | None,
     typer.Option(
-        "--workload", "-w", metavar="NAME|FILE.toml", help=f"A workload; repeatable. Default: {DEFAULT_WORKLOAD}."
+        "--workload",
+        "-w",
+        metavar="NAME|FILE.toml",
+        help=f"A workload; repeatable. Default: {DEFAULT_WORKLOAD}; of verify all of the catalog.",
+        autocompletion=completion.workload_names,
     ),
 ]
 Variants = Annotated[
@@ -130,7 +152,29 @@ Runtime = Annotated[
 ]
 Host = Annotated[
     str,
-    typer.Option(metavar="local|docker:CONTEXT", help="Where runners run: this machine, or the engine of a context."),
+    typer.Option(metavar="local|docker:CONTEXT", help="Where images are: this machine, or the engine of a context."),
+]
+Hosts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--host",
+        metavar="local|docker:CONTEXT|NAME=grpcs://HOST:PORT",
+        help="Where runners run: this machine, the engine of a context, or a machine that serves; repeatable.",
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE", envvar="TRAINYARD_CERTIFICATE", help="This controller's certificate, for hosts that want one."
+    ),
+]
+Exclusive = Annotated[
+    str | None,
+    typer.Option(metavar="NAME,NAME", help="Hosts that are one machine: refused if they are on different GPUs."),
+]
+Save = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also write the campaign to a file, for controller diff and merge elsewhere."),
 ]
 Limits = Annotated[
     list[str] | None,
@@ -163,6 +207,7 @@ Against = Annotated[
     typer.Option(
         metavar="CAMPAIGN|published[:NAME]",
         help="Put the numbers of another campaign, or of published tables, beside the rows, and say what differs.",
+        autocompletion=completion.against_names,
     ),
 ]
 Columns = Annotated[
@@ -174,7 +219,7 @@ Sort = Annotated[
     typer.Option(metavar="[-]NAME", help="Order the rows by this column; with - the largest first."),
 ]
 Grouping = Annotated[GroupBy, typer.Option("--group-by", help="What one table is of.")]
-ResumedCampaign = Annotated[str | None, typer.Argument(hidden=True)]
+ResumedCampaign = Annotated[str | None, typer.Argument(hidden=True, autocompletion=completion.campaign_names)]
 Resume = Annotated[
     bool,
     typer.Option(

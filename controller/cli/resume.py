@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from controller.cli import presets
 from controller.errors import UsageError
 
 if TYPE_CHECKING:
     from controller.results import Campaign
 
 # What may be given anew, because it changes nothing of what is measured.
-_FREE = {"resume", "rerun", "campaign", "output", "data_dir", "against", "columns", "sort", "group_by"}
+_FREE = {"resume", "rerun", "campaign", "output", "data_dir", "save", "against", "columns", "sort", "group_by"}
 
 
 def check_alone(context: typer.Context) -> None:
@@ -32,8 +33,7 @@ def stored_options(campaign: "Campaign") -> dict[str, Any]:
         raise UsageError(f"campaign {campaign.id} was not begun by controller compare", "start a new one")
     words = [word.strip('"') for word in words] if sys.platform == "win32" else words
     whole: Any = typer.main.get_command(app)
-    options: dict[str, Any] = whole.commands["compare"].make_context("compare", words[2:]).params
-    return options
+    return presets.chosen(whole.commands["compare"].make_context("compare", words[2:]))[0]
 
 
 def as_stored(campaign: "Campaign") -> dict[str, Any]:

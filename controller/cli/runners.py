@@ -1,5 +1,6 @@
 """``controller runners``: the runners that exist, and which of them this machine can have."""
 
+import sys
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,11 +17,11 @@ def runners(
     output: OutputForm = Output.table,
 ) -> None:
     """List the runners, their versions, and whether this machine can have them."""
-    from controller.catalog.runners import load
+    from controller.catalog.runners import load, own
     from controller.runtimes.venv import VenvRuntime
 
-    runtime = VenvRuntime()
-    found = [(spec, runtime.availability(spec, device.value)) for spec in load().values()]
+    runtime, specs = VenvRuntime(), load()
+    found = [(spec, runtime.availability(spec, device.value)) for spec in specs.values()]
     if output is Output.json:
         from controller.cli.consoles import print_json
 
@@ -28,11 +29,15 @@ def runners(
         print_json({"format": "trainyard-runners", "version": 1, "device": device.value, "runners": entries})
     else:
         _print_table(found)
+    sys.stdout.flush()
+    for fault in own({name: spec for name, spec in specs.items() if not spec.own}).faults.values():
+        sys.stderr.write(f"left out: {fault.line()}\n")
 
 
 def _entry(spec: "RunnerSpec", answer: "Availability") -> dict[str, Any]:
     kept = ("name", "framework", "display_name", "version", "distribution", "python", "default", "platforms", "cuda")
     entry = {name: getattr(spec, name) for name in (*kept, "gpu_architectures", "homepage", "notes")}
+    entry["own"] = spec.own
     return {**entry, "available": answer.ok, "reason": answer.reason, "remedy": answer.remedy}
 
 
@@ -45,6 +50,7 @@ def _print_table(found: "list[tuple[RunnerSpec, Availability]]") -> None:
 
 
 def _cells(spec: "RunnerSpec", answer: "Availability") -> tuple[str, ...]:
-    remarks = "; ".join(filter(None, (answer.reason, answer.remedy, spec.notes)))
+    own = f"your own, in {spec.folder}" if spec.own else ""
+    remarks = "; ".join(filter(None, (own, answer.reason, answer.remedy, spec.notes)))
     available, default = ("yes" if flag else "no" for flag in (answer.ok, spec.default))
     return spec.name, spec.display_name, spec.version, spec.python, default, available, remarks

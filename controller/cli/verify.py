@@ -27,7 +27,8 @@ def verify(
     data_dir: options.DataFolder = None,
     interpreter: options.Interpreters = None,
     runtime: options.Runtime = RuntimeKind.auto,
-    host: options.Host = "local",
+    host: options.Hosts = None,
+    certificate: options.Certificate = None,
     limit: options.Limits = None,
     fresh: options.Fresh = False,
 ) -> None:
@@ -39,6 +40,7 @@ def verify(
     from controller.catalog import workloads
 
     kind, index = shared.device_of(device, gpu)
+    wanted = shared.hosts_of(host or [])
     asked: dict[str, Any] = {
         "runners": shared.runner_names(runner or []),
         "every_runner": True,
@@ -50,9 +52,10 @@ def verify(
         ),
         "device": kind,
         "gpu_index": index,
-        "threads": threads or shared.all_cores(),
+        "threads": shared.threads_of(threads, wanted),
         "runtime": runtime.value,
-        "host": host,
+        "hosts": wanted,
+        "certificate": certificate,
         "limits": shared.limits_of(limit or []),
         "fresh": fresh,
     }

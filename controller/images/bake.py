@@ -91,7 +91,7 @@ def compose() -> str:
 
 def _specs() -> list[RunnerSpec]:
     """Those that exist for Linux, which is what images are."""
-    found = catalog.load().values()
+    found = catalog.load(catalog.runners_folder()).values()
     return [spec for spec in found if not spec.platforms or any(name.startswith("linux-") for name in spec.platforms)]
 
 

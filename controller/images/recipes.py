@@ -10,6 +10,7 @@ from pathlib import Path
 import controller
 from controller.catalog import module_files
 from controller.catalog.runners import RunnerSpec, runners_folder
+from controller.errors import UsageError
 from controller.runtimes.service import Staged
 
 REPOSITORY = "trainyard"
@@ -101,6 +102,7 @@ def docker_folder() -> Path:
 def plan(spec: RunnerSpec, flavour: str, staged: Staged) -> ImagePlan:
     """The image that ``spec`` needs for "cpu" or "gpu". Raises UsageError when it has no such build."""
     lock = spec.lock(flavour)
+    refuse_own_code(spec)
     folder = docker_folder()
     cuda_lock = cuda_file(spec, flavour, folder)
     pip_lock = pip_file(spec.python, folder)
@@ -120,6 +122,13 @@ def plan(spec: RunnerSpec, flavour: str, staged: Staged) -> ImagePlan:
     }
     recipe = hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8")).hexdigest()
     return ImagePlan(spec, flavour, lock, cuda_lock, pip_lock, staged, _digest(lock), recipe, prepare)
+
+
+def refuse_own_code(spec: RunnerSpec) -> None:
+    """An image holds the service's code, whose digest all runners of a comparison share. Raises UsageError."""
+    if spec.own_code:
+        message = f"{spec.name} has an adapter of your own, which images do not hold"
+        raise UsageError(message, "add --runtime venv")
 
 
 def cuda_file(spec: RunnerSpec, flavour: str, folder: Path) -> Path:

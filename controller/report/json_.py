@@ -17,6 +17,7 @@ from statistics import quantiles
 from typing import Any
 
 from controller.against import Against
+from controller.between import HostRatio
 from controller.comparison import Comparison, Group
 from controller.report.beside import beside_document
 from controller.report.columns import shown
@@ -63,8 +64,19 @@ def _group(group: Group) -> dict[str, Any]:
         "fastest": group.fastest or None,
         "tied": list(group.tied),
         "same_work": certificate_line(group),
+        "between_hosts": [_between(found) for found in group.between],
         "problems": [{**asdict(problem), "text": problem.text()} for problem in group.problems],
     }
+
+
+def _between(found: HostRatio) -> dict[str, Any]:
+    interval = asdict(found.ratio.interval) if found.ratio else None
+    different = found.ratio.is_different if found.ratio else None
+    cell = found.cell
+    return {
+        "label": cell.label(), "host": cell.host, "base": found.base, "ratio": found.value,
+        "ratio_interval": interval, "is_different": different, "text": found.text(),
+    }  # fmt: skip
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -130,10 +130,10 @@ class Lines:
             case ProbeProgress():
                 self._change(probe_subject(event), event.state, probe_text(event))
             case TrialProgress():
-                self._change(f"trial {event.number}/{event.total} {event.cell.label()}", "", trial_text(event))
+                self._change(f"trial {event.number}/{event.total} {event.cell.placed()}", "", trial_text(event))
             case TrialDone():
                 self._print(
-                    f"trial {event.number}/{event.total} {event.trial.cell.label()}: {result_text(event.trial)}"
+                    f"trial {event.number}/{event.total} {event.trial.cell.placed()}: {result_text(event.trial)}"
                 )
             case Note():
                 self._print(f"note: {event.text}")
@@ -236,7 +236,7 @@ class Bars:
         self._remove("probe")
         self._remove("probes")
         fraction = event.steps_done / event.steps_total if event.steps_total else None
-        self._show("trial", event.cell.label(), trial_text(event), fraction)
+        self._show("trial", event.cell.placed(), trial_text(event), fraction)
         self._show("campaign", "trials", f"{event.number} of {event.total}", (event.number - 1) / max(event.total, 1))
 
     def _done(self, event: TrialDone) -> None:
@@ -244,7 +244,9 @@ class Bars:
         self._remove("trial")
         self._show("campaign", "trials", f"{event.number} of {event.total} done", event.number / max(event.total, 1))
         style = "" if event.trial.state == SUCCEEDED else "red"
-        self._print(f"trial {event.number}/{event.total} {event.trial.cell.label()}: {result_text(event.trial)}", style)
+        self._print(
+            f"trial {event.number}/{event.total} {event.trial.cell.placed()}: {result_text(event.trial)}", style
+        )
 
     def _clear_preparing(self) -> None:
         while self._preparing:

@@ -10,7 +10,8 @@ from controller.against import Against
 from controller.comparison import Comparison, Group
 from controller.report.beside import beside_columns, beside_lines
 from controller.report.columns import ABSENT, Column, filled
-from controller.report.words import certificate_line, flag_lines, footer, heading, machine_line
+from controller.report.hosts import host_lines, machine_lines
+from controller.report.words import certificate_line, flag_lines, footer, heading
 from controller.rows import Row
 
 # What would be taken as markup. "@" and "#" alone are links to people and issues on GitHub, "~~" strikes out.
@@ -60,6 +61,7 @@ def _findings(group: Group, against: Against | None) -> Iterable[str]:
     lines = [f"problem: {problem.text()}" for problem in group.problems]
     for row in group.rows:
         lines += [f"{row.label()}: {text}" for text in (*flag_lines(row), row.text) if text]
+    lines += host_lines(group)
     if same := certificate_line(group):
         lines.append(same)
     lines += [line.strip() for line in beside_lines(group, against)]
@@ -77,7 +79,8 @@ def _list(lines: Sequence[str]) -> str:
 def _details(comparison: Comparison) -> str:
     """What identifies the campaign. The command that repeats it can be copied."""
     command = comparison.campaign.command
-    lines = [line for line in footer(comparison) if not line.startswith(("repeat: ", "machine: "))]
-    machine = f"Measured on {escape(machine_line(comparison.campaign.machine))}. To repeat it:"
+    first = next(machine_lines(comparison))
+    lines = [line for line in footer(comparison) if line != first and not line.startswith("repeat: ")]
+    machine = f"Measured on {escape(first.partition(': ')[2])}. To repeat it:"
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", command)), default=0))
     return f"{machine}\n\n{fence}sh\n{command}\n{fence}\n\n{_list(lines)}"

@@ -36,17 +36,17 @@ class Entry:
 
 
 def entries(
-    cells: Sequence[Cell], certificates: Sequence[CellCertificate], absent: Mapping[str, str]
+    cells: Sequence[Cell], certificates: Sequence[CellCertificate], absent: Mapping[tuple[str, str], str]
 ) -> tuple[Entry, ...]:
-    """One for each cell, in their order. ``absent``: runner name to why it does not stand."""
+    """One for each cell, in their order. ``absent``: host and runner to why it does not stand."""
     found = {entry.cell: entry.certificate for entry in certificates}
     result = []
     for cell in cells:
         certificate = found.get(cell)
         if certificate is not None:
             result.append(Entry(cell, certificate.state, certificate.text, certificate))
-        elif cell.runner in absent:
-            result.append(Entry(cell, ABSENT, absent[cell.runner], None))
+        elif cell.place in absent:
+            result.append(Entry(cell, ABSENT, absent[cell.place], None))
         else:
             result.append(Entry(cell, UNKNOWN, "there is nothing to compare it with", None))
     return tuple(result)
@@ -75,21 +75,21 @@ def render(found: Sequence[Entry], notes: Sequence[str], console: "Console") -> 
     from controller.report.listing import render as render_list
 
     rows, columns = _axes(found)
-    fields = {(entry.cell.label(), entry.cell.workload): _SHORT[entry.result] for entry in found}
+    fields = {(entry.cell.placed(), entry.cell.workload): _SHORT[entry.result] for entry in found}
     headers = ("runner", *columns)
     body = [(row, *(fields.get((row, column), "") for column in columns)) for row in rows]
     widths = [max(map(len, column)) for column in zip(headers, *body, strict=True)]
     if sum(widths) + _GAP * len(widths) <= console.width:
         render_list(console, headers, body)
     else:
-        long = [(entry.cell.label(), entry.cell.workload, _SHORT[entry.result]) for entry in found]
+        long = [(entry.cell.placed(), entry.cell.workload, _SHORT[entry.result]) for entry in found]
         render_list(console, ("runner", "workload", "result"), long)
     for line in (*_reasons(found), *_cuts(found), *(f"note: {note}" for note in notes)):
         console.print(line, soft_wrap=True, markup=False, highlight=False)
 
 
 def _axes(found: Sequence[Entry]) -> tuple[list[str], list[str]]:
-    rows = dict.fromkeys(entry.cell.label() for entry in found)
+    rows = dict.fromkeys(entry.cell.placed() for entry in found)
     columns = dict.fromkeys(entry.cell.workload for entry in found)
     return list(rows), list(columns)
 
@@ -100,7 +100,7 @@ def _reasons(found: Sequence[Entry]) -> list[str]:
     for entry in found:
         if entry.text:
             where = "" if entry.result == ABSENT else f" on {entry.cell.workload}"
-            lines[f"{entry.cell.label()}{where}: {entry.words()}"] = None
+            lines[f"{entry.cell.placed()}{where}: {entry.words()}"] = None
     return list(lines)
 
 

@@ -113,8 +113,16 @@ def _workload() -> dict[str, Any]:
             "tied": _TEXTS,
             "same_work": _TEXT,
             "problems": _array(problem),
+            "between_hosts": _array(_between()),
         }
     )
+
+
+def _between() -> dict[str, Any]:
+    interval = {"anyOf": [_object({"low": _NUMBER, "high": _NUMBER}), {"type": "null"}]}
+    texts = dict.fromkeys(("label", "host", "base", "text"), _TEXT)
+    different = {"type": ["boolean", "null"]}
+    return _object({**texts, "ratio": _NUMBER, "ratio_interval": interval, "is_different": different})
 
 
 def _row(types: dict[str, Any]) -> dict[str, Any]:

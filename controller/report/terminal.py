@@ -11,6 +11,7 @@ from controller.against import Against
 from controller.comparison import Comparison, Group
 from controller.report.beside import beside_columns, beside_lines
 from controller.report.columns import ABSENT, fitting, total_width
+from controller.report.hosts import host_lines
 from controller.report.view import WORKLOAD, Sheet, View, arranged, sheets
 from controller.report.words import certificate_line, flag_lines, footer, heading
 from controller.rows import Row
@@ -93,6 +94,8 @@ def _findings(group: Group, against: Against | None) -> Iterable[tuple[str, str]
     for row in group.rows:
         for text in filter(None, (*flag_lines(row), row.text)):
             yield f"{row.label()}: {text}", "red"
+    for text in host_lines(group):
+        yield text, "bold"
     if line := certificate_line(group):
         yield line, ""
     for text in beside_lines(group, against):

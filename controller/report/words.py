@@ -4,32 +4,24 @@ from collections.abc import Iterable
 
 from controller.comparison import Comparison, Group
 from controller.flags import UNEQUAL, UNPROVEN
-from controller.results import PASS, UNSUPPORTED, Campaign, Machine, WorkloadSummary
+from controller.report.hosts import machine_lines
+from controller.results import PASS, UNSUPPORTED, Campaign, WorkloadSummary
 from controller.rows import Row
 from controller.spread import spreads
 
-_GIBIBYTE = 1024**3
-
 
 def footer(comparison: Comparison, stored_at: str = "") -> Iterable[str]:
-    """How far accuracies are apart, and what identifies the campaign: digests, machine, seeds, threads, the command,
+    """How far accuracies are apart, and what identifies the campaign: digests, machines, seeds, threads, the command,
     the place of the results."""
     campaign = comparison.campaign
     for spread in spreads(comparison):
         yield spread.line()
     for workload in campaign.workloads:
         yield f"workload: {workload.name} sha256 {workload.digest}"
-    yield f"machine: {machine_line(campaign.machine)}"
+    yield from machine_lines(comparison)
     yield f"setting: {_setting(campaign)}"
     yield f"repeat: {campaign.command}"
     yield f"stored: campaign {campaign.id}{f' in {stored_at}' if stored_at else ''}"
-
-
-def machine_line(machine: Machine) -> str:
-    """One line for people."""
-    memory = f"{machine.memory_bytes / _GIBIBYTE:.1f} GiB memory"
-    parts = [machine.name, machine.system, machine.cpu, plural(machine.cpu_count, "core"), memory, *machine.gpus]
-    return ", ".join(part for part in parts if part)
 
 
 def certificate_line(group: Group) -> str:

@@ -2,7 +2,7 @@
 
 import shutil
 
-from controller.catalog.runners import RunnerSpec, current_platform
+from controller.catalog.runners import RunnerSpec
 from controller.errors import UsageError
 from controller.runtimes.base import Availability
 from controller.runtimes.pythons import PLACES, Pythons, may_fetch, remedy
@@ -13,8 +13,8 @@ def check(spec: RunnerSpec, device: str, pythons: Pythons | None) -> Availabilit
 
     A Python that only uv can fetch counts as available; ``reason`` then says so.
     """
-    if not spec.platform_supported():
-        return Availability(False, f"exists for {', '.join(spec.platforms)}, this is {current_platform()}")
+    if fault := spec.platform_fault(device):
+        return Availability(False, fault)
     try:
         spec.lock(device)
     except UsageError as error:

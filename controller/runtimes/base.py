@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from controller.catalog.runners import RunnerSpec
 from controller.errors import ControllerError
@@ -42,18 +42,24 @@ class StartOptions:
 _COUNTS = tuple(f"{name}_THREADS" for name in ("OMP_NUM", "MKL_NUM", "OPENBLAS_NUM", "VECLIB_MAXIMUM", "NUMEXPR_NUM"))
 
 
-def thread_variables(threads: int) -> dict[str, str]:
-    """What numerical libraries read when they are loaded: equal for every runner, in a process as in a container.
-    Waiting threads of OpenMP sleep (docs/decisions/0006-waiting-threads.md)."""
-    return dict.fromkeys(_COUNTS, str(threads)) | {"OMP_WAIT_POLICY": "passive"}
+# Bytes. The second is the most that every glibc takes.
+_ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": str(1 << 30), "MALLOC_MMAP_THRESHOLD_": str(32 << 20)}
+
+
+def library_variables(threads: int) -> dict[str, str]:
+    """What numerical libraries and the C library read when they are loaded: equal for every runner, in a process as in
+    a container. Waiting threads of OpenMP sleep (docs/decisions/0006-waiting-threads.md), and glibc keeps memory that
+    is freed (docs/decisions/0008-kept-memory.md)."""
+    return dict.fromkeys(_COUNTS, str(threads)) | {"OMP_WAIT_POLICY": "passive"} | _ALLOCATOR
 
 
 class RunningRunner(AbstractContextManager["RunningRunner"], Protocol):
     """A runner that is SERVING. Leaving the context stops it and everything that it started, for certain."""
 
     @property
-    def target(self) -> str:
-        """Address for ``grpc.insecure_channel``; the channel must not go through an HTTP proxy."""
+    def target(self) -> Any:
+        """Address for ``grpc.insecure_channel``, where the channel must not go through an HTTP proxy; or the channel
+        itself, which is closed by whoever asked for it."""
 
     @property
     def pid(self) -> int | None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from controller.images.recipes import ENVIRONMENT, LABEL, USER, ImagePlan
-from controller.runtimes.base import StartOptions, thread_variables
+from controller.runtimes.base import StartOptions, library_variables
 from controller.runtimes.limits import Limits, ranges
 
 ROLE_LABEL = LABEL + "role"
@@ -111,7 +111,7 @@ def _limit_arguments(limits: Limits) -> dict[str, Any]:
 
 def _environment(options: StartOptions) -> dict[str, str]:
     gpu = {"CUDA_VISIBLE_DEVICES": options.gpu_uuid} if options.gpu_uuid else _NO_GPU
-    return thread_variables(options.threads) | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | gpu
+    return library_variables(options.threads) | {"CUDA_DEVICE_ORDER": "PCI_BUS_ID"} | gpu
 
 
 def _labels(request: Request) -> dict[str, str]:

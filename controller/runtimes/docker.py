@@ -16,7 +16,7 @@ from controller.errors import ControllerError, HostError, RunnerError, UsageErro
 from controller.events import BuildProgress, Observer
 from controller.hosts import Gpu
 from controller.images import bases, building
-from controller.images.recipes import ImagePlan, plan
+from controller.images.recipes import ImagePlan, plan, refuse_own_code
 from controller.images.states import ImageState, engine_errors, look
 from controller.results import Environment, Failure
 from controller.runtimes import containers, reaping, service
@@ -69,6 +69,7 @@ class DockerRuntime:
             return Availability(False, f"exists for {', '.join(spec.platforms)}, the engine is {platform}")
         try:
             spec.lock(device)
+            refuse_own_code(spec)
         except UsageError as error:
             return Availability(False, error.message, error.hint)
         if device == "gpu" and self._gpu is not None:

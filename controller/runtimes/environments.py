@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from trainyard.source import source_digest
+
 from controller.catalog import module_files
 from controller.catalog.runners import RunnerSpec, current_platform
 from controller.errors import BuildError, HostError
@@ -24,6 +26,7 @@ from controller.runtimes.commands import Command
 from controller.runtimes.locks import FileLock
 from controller.runtimes.packages import Report, compile_bytecode, sync, uv_cause, uv_environment, uv_program
 from controller.runtimes.pythons import Pythons
+from controller.runtimes.service import stage_own
 
 MARKER = "trainyard-environment.json"
 _BYTECODE = 0.85  # Where on the bar it begins.
@@ -53,12 +56,21 @@ class Plan:
         """Whether it was built to the end and its Python is still there."""
         return is_whole(self.folder, self.key) and self.python.exists()
 
+    def identity(self) -> str:
+        """SHA-256 of what results of it are known by: its lock, and an adapter that is no part of the service."""
+        code = _own_digest(self.spec)
+        return hashlib.sha256((self.digest + code).encode("ascii")).hexdigest() if code else self.digest
+
     def launch(self, service: Path) -> process.Launch:
         """How its Python is started, to prepare it and to serve."""
         variables = {
             name: value.replace("{environment}", str(self.folder)) for name, value in self.spec.environment.items()
         }
-        return process.Launch(self.spec.name, self.python, self.spec.adapter, service, variables, (self.python.parent,))
+        own = stage_own(self.spec, self.folder.parents[1])
+        place, adapters = (self.python.parent,), own.folder if own else None
+        return process.Launch(
+            self.spec.name, self.python, self.spec.adapter, service, variables, place, adapters=adapters
+        )
 
 
 def plan(spec: RunnerSpec, device: str, cache: Path) -> Plan:
@@ -82,9 +94,16 @@ def _prepare_digests(spec: RunnerSpec) -> dict[str, str]:
     """SHA-256 of the preparing module and of what it imports of its runner: what changed layers need is not there."""
     if not spec.prepare:
         return {}
-    root = spec.folder.parents[1]
+    if spec.own_code:
+        return {"own": _own_digest(spec)}
+    root = spec.code.parents[1]
     files = [root / name for name in module_files.closure(root, spec.prepare)]
-    return {file.name: _file_digest(file) for file in files if file.is_relative_to(spec.folder)}
+    return {file.name: _file_digest(file) for file in files if file.is_relative_to(spec.code)}
+
+
+def _own_digest(spec: RunnerSpec) -> str:
+    """Of an adapter that is the user's own; empty for the others."""
+    return str(source_digest({spec.framework: spec.own_code})) if spec.own_code else ""
 
 
 def build(plan: Plan, pythons: Pythons, service: Path, slots: Slots, report: Report) -> None:

@@ -219,9 +219,9 @@ class InterpreterRuntime:
         staged.compile(python.path, python.minor)
         overlay = self._overlay(python) if python.missing else None
         variables = dict(_own_variables(spec))
-        launch = Launch(
-            spec.name, python.path, spec.adapter, staged.folder, variables, _search_path(python), True, overlay
-        )
+        own = service.stage_own(spec, self._cache)
+        place, adapters = _search_path(python), own.folder if own else None
+        launch = Launch(spec.name, python.path, spec.adapter, staged.folder, variables, place, True, overlay, adapters)
         return LocalRunner(spec, Environment(NAME, "", str(python.path)), launch)
 
 

@@ -15,13 +15,16 @@ from controller import interrupts
 from controller.catalog.runners import RunnerSpec
 from controller.errors import RunnerError
 from controller.results import Environment, Failure
-from controller.runtimes.base import StartOptions, thread_variables
+from controller.runtimes.base import StartOptions, library_variables
 from controller.runtimes.health import wait_until_serving
 from controller.runtimes.packages import clean_environment
 from controller.runtimes.trees import Tree, tail
 
 OVERLAY_VARIABLE = "TRAINYARD_OVERLAY"
 """A folder that the server and its training process append to the module path."""
+
+ADAPTERS_VARIABLE = "TRAINYARD_ADAPTERS"
+"""A folder that the package ``runners`` is looked for in too."""
 
 _POLL_SECONDS = 0.05
 _LAST_WORDS_SECONDS = 3.0
@@ -38,7 +41,8 @@ _TUNING_KEPT = ("CUDA_HOME", "CUDA_PATH", "CUDA_MPS_PIPE_DIRECTORY")
 class Launch:
     """What is started. ``variables`` are the runner's own; ``search_path`` is put before PATH; ``user_site`` says
     whether packages that the user installed for themselves count (in their own interpreter they do); ``overlay``
-    holds packages that the interpreter lacks, and comes after all that it has."""
+    holds packages that the interpreter lacks, and comes after all that it has; ``adapters`` a copy of an adapter that
+    is the user's own."""
 
     runner: str
     python: Path
@@ -48,6 +52,7 @@ class Launch:
     search_path: tuple[Path, ...] = ()
     user_site: bool = False
     overlay: Path | None = None
+    adapters: Path | None = None
 
 
 def base_environment(launch: Launch) -> dict[str, str]:
@@ -57,6 +62,7 @@ def base_environment(launch: Launch) -> dict[str, str]:
         for name, value in clean_environment().items()
         if not name.startswith(_TUNING) or name in _TUNING_KEPT
     }
+    environment.pop(ADAPTERS_VARIABLE, None)
     environment.update(launch.variables)
     environment["PATH"] = os.pathsep.join([*map(str, launch.search_path), os.environ.get("PATH", os.defpath)])
     environment["PYTHONPATH"] = str(launch.service)
@@ -67,6 +73,8 @@ def base_environment(launch: Launch) -> dict[str, str]:
         environment["PYTHONNOUSERSITE"] = "1"
     if launch.overlay:
         environment[OVERLAY_VARIABLE] = str(launch.overlay)
+    if launch.adapters:
+        environment[ADAPTERS_VARIABLE] = str(launch.adapters)
     return environment
 
 
@@ -76,7 +84,7 @@ def server_environment(launch: Launch, options: StartOptions) -> dict[str, str]:
     no_gpu = "-1" if sys.platform == "win32" else ""
     return (
         base_environment(launch)
-        | thread_variables(options.threads)
+        | library_variables(options.threads)
         | {
             "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
             "CUDA_VISIBLE_DEVICES": options.gpu_uuid or no_gpu,

@@ -15,7 +15,8 @@ import trainyard
 from trainyard.source import source_digest, source_files
 
 from controller import paths
-from controller.catalog.runners import runners_folder
+from controller.catalog.runners import RunnerSpec, runners_folder
+from controller.runtimes.locks import FileLock
 from controller.runtimes.packages import clean_environment
 
 
@@ -49,35 +50,38 @@ def stage(cache: Path | None = None, sources: dict[str, Path] | None = None) -> 
     digest = str(source_digest(packages))
     folder = (cache or paths.cache_folder()) / "service" / digest[:16]
     if _staged_digest(folder, packages) != digest:
-        _replace(folder, packages, digest)
+        with FileLock(folder.with_name(folder.name + ".lock"), lambda: None):
+            # Another may have made it meanwhile, and a runner may already import from it.
+            if _staged_digest(folder, packages) != digest:
+                _replace(folder, packages)
     return Staged(folder, digest)
 
 
-def _staged_digest(folder: Path, packages: dict[str, Path]) -> str:
-    return str(source_digest({name: folder / name for name in packages}))
+def stage_own(spec: RunnerSpec, cache: Path) -> Staged | None:
+    """The copy of an adapter that is the user's own, in a folder that joins the package ``runners`` for this runner
+    alone: the service of all others, and its digest, stay as they are. None for a runner without such code."""
+    return stage(cache, {spec.framework: spec.own_code}) if spec.own_code else None
 
 
-def _replace(folder: Path, packages: dict[str, Path], digest: str) -> None:
+def _staged_digest(folder: Path, packages: dict[str, Path]) -> str | None:
+    """None where a file went away while it was read: another controller is replacing a damaged copy."""
+    try:
+        return str(source_digest({name: folder / name for name in packages}))
+    except FileNotFoundError:
+        return None
+
+
+def _replace(folder: Path, packages: dict[str, Path]) -> None:
     """Copies beside the target and renames, so that no other process ever sees half a copy."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     try:
         for name, source in packages.items():
             _copy(source, fresh / "packages" / name)
         if folder.exists():
             folder.rename(fresh / "damaged")
-        _publish(fresh / "packages", folder, packages, digest)
+        (fresh / "packages").rename(folder)
     finally:
         shutil.rmtree(fresh, ignore_errors=True)
-
-
-def _publish(fresh: Path, folder: Path, packages: dict[str, Path], digest: str) -> None:
-    try:
-        fresh.rename(folder)
-    except OSError:
-        # Another controller was faster: the same digest is the same content.
-        if _staged_digest(folder, packages) != digest:
-            raise
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -54,6 +54,9 @@ class VenvRuntime:
                 plans[spec.name] = environments.plan(spec, device, self._cache)
             except UsageError as error:
                 results[spec.name] = error
+            else:
+                if fault := spec.platform_fault(device):
+                    results[spec.name] = HostError(f"{spec.name} {fault}")
         results |= self._unfit(plans.values(), device)
         results |= self._build({name: plan for name, plan in plans.items() if name not in results}, staged, observe)
         ready = {name: plan for name, plan in plans.items() if name not in results}
@@ -91,4 +94,4 @@ def _longest_first(plan: Plan) -> tuple[bool, bool]:
 
 def _local_runner(plan: Plan, staged: Staged) -> LocalRunner:
     staged.compile(plan.python, plan.spec.python)
-    return LocalRunner(plan.spec, Environment(NAME, plan.digest, str(plan.folder)), plan.launch(staged.folder))
+    return LocalRunner(plan.spec, Environment(NAME, plan.identity(), str(plan.folder)), plan.launch(staged.folder))

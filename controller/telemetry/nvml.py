@@ -4,6 +4,7 @@ import importlib
 from collections.abc import Callable
 from typing import Any
 
+from controller import platforms
 from controller.telemetry.readings import GpuReading
 
 # What NVML answers where it has no number, in 32 and 64 bits.
@@ -11,11 +12,13 @@ _SENTINELS = (2**32 - 1, 2**64 - 1)
 
 
 class Gpu:
-    """The GPU of that UUID; a context manager. ``absent`` says of each name why there is no value."""
+    """The GPU of that UUID; a context manager. ``absent`` says of each name why there is no value; ``driver_model`` as
+    in ``platforms.driver_model``."""
 
     def __init__(self, uuid: str) -> None:
         self.absent: dict[str, str] = {}
         self.total_bytes: float | None = None
+        self.driver_model = ""
         self._uuid = uuid
         self._nvml: Any = None
         self._handle: Any = None
@@ -33,6 +36,7 @@ class Gpu:
         try:
             self._handle = self._nvml.nvmlDeviceGetHandleByUUID(self._uuid)
             self.total_bytes = float(self._nvml.nvmlDeviceGetMemoryInfo(self._handle).total)
+            self.driver_model = platforms.driver_model(self._nvml, self._handle)
         except self._nvml.NVMLError as error:
             self._all_absent(str(error))
         return self
@@ -71,20 +75,11 @@ class Gpu:
     def _processes(self) -> frozenset[int] | None:
         if "processes" in self.absent:
             return None
-        if self._is_wddm():
+        if self.driver_model == "WDDM":
             self.absent["processes"] = "under WDDM the programs of the desktop are listed too"
             return None
         entries = self._ask("processes", lambda nvml, handle: nvml.nvmlDeviceGetComputeRunningProcesses(handle))
         return None if entries is None else frozenset(int(entry.pid) for entry in entries)
-
-    def _is_wddm(self) -> bool:
-        """Only Windows has driver models; elsewhere the question is an error."""
-        try:
-            model = self._nvml.nvmlDeviceGetDriverModel(self._handle)
-        except (AttributeError, self._nvml.NVMLError):
-            return False
-        found = model[0] if isinstance(model, list | tuple) else model
-        return bool(found == getattr(self._nvml, "NVML_DRIVER_WDDM", 0))
 
     def _ask(self, name: str, ask: Callable[[Any, Any], Any]) -> Any:
         try:

@@ -59,7 +59,8 @@ class Sampler:
         process's monotonic clock."""
         self._end()
         if self._off:
-            return replace(run, telemetry_absent={"all": self._off})
+            # A host that serves has measured itself.
+            return run if run.telemetry_absent else replace(run, telemetry_absent={"all": self._off})
         start = arrived - run.phases.get("evaluate", 0.0) - run.phases.get("measure", run.measured_seconds)
         end = start + run.measured_seconds
         cpu = summary.processor(
@@ -72,15 +73,15 @@ class Sampler:
             gpu = summary.gpu(samples, run.measured_seconds, run.memory, context)
             found = summary.Found({**cpu.values, **gpu.values}, {**cpu.absent, **gpu.absent})
             memory = _with_device(run.memory, found)
-        governor = processors.governor()
-        if not governor:
+        conditions = {"governor": processors.governor(), "driver_model": self._gpu.driver_model if self._gpu else ""}
+        if not conditions["governor"]:
             found.absent["governor"] = f"{platform.system()} does not tell it here"
         return replace(
             run,
             memory=memory,
             telemetry={**found.values, **run.telemetry},
             telemetry_absent=found.absent,
-            conditions={"governor": governor} if governor else {},
+            conditions={name: text for name, text in conditions.items() if text},
         )
 
     def _end(self) -> None:

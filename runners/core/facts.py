@@ -5,7 +5,8 @@ import platform
 
 from runners.core.confinement import confinement_facts
 
-_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY")
+_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "OMP_WAIT_POLICY",
+              "MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_")
 _UNLIMITED = 1 << 60
 
 

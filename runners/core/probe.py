@@ -41,13 +41,16 @@ def run(adapter, request, model, blobs):
     graph.steps_per_epoch(len(arrays["x_train"]), schedule.batch_size)
     source = Source(arrays["x_train"], arrays["y_train"], model.workload.seed, schedule.batch_size,
                     request.execution.variant)
-    gradients = _inspect(adapter, model, initial, source.take(0, source.order(0)[0]), response, request.detail)
     adapter.build(model, initial)
     response.device.CopyFrom(device_message(adapter.device()))
+    # Training comes first, as in a trial: its loader may fork, and the first backward pass starts threads of the
+    # framework. A fork in that moment copies their locks as taken (seen with PyTorch 1.11: a worker waited for ever).
     losses = _losses(adapter, source, request.steps)
     response.losses.extend(losses)
     response.sample_count = len(losses) * source.batch_size
-    _compare_weights(model, initial, adapter.weights(), gradients, response)
+    final = adapter.weights()
+    gradients = _inspect(adapter, model, initial, source.take(0, source.order(0)[0]), response, request.detail)
+    _compare_weights(model, initial, final, gradients, response)
     return response
 
 

@@ -7,6 +7,7 @@ from controller.against import Against
 from controller.comparison import Comparison, Group
 from controller.report.beside import beside_columns, beside_lines
 from controller.report.columns import ABSENT, Column, filled, number
+from controller.report.hosts import host_lines
 from controller.report.page import charts
 from controller.report.page.charts import Curves, Figure
 from controller.report.words import certificate_line, flag_lines, footer, heading
@@ -116,6 +117,7 @@ def _findings(group: Group) -> Iterable[str]:
     yield from (f"problem: {problem.text()}" for problem in group.problems)
     for row in group.rows:
         yield from (f"{row.label()}: {text}" for text in (*flag_lines(row), row.text) if text)
+    yield from host_lines(group)
     if line := certificate_line(group):
         yield line
 

@@ -15,7 +15,7 @@ _sym_db = _symbol_database.Default()
 from trainyard.v1 import workload_pb2 as trainyard_dot_v1_dot_workload__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trainyard/v1/runner.proto\x12\x0ctrainyard.v1\x1a\x1btrainyard/v1/workload.proto\"\x11\n\x0f\x44\x65scribeRequest\"\x89\x04\n\x10\x44\x65scribeResponse\x12\x11\n\tframework\x18\x01 \x01(\t\x12>\n\x08versions\x18\x02 \x03(\x0b\x32,.trainyard.v1.DescribeResponse.VersionsEntry\x12\x16\n\x0eservice_digest\x18\x03 \x01(\t\x12%\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x14.trainyard.v1.Device\x12\x0e\n\x06layers\x18\x05 \x03(\t\x12\x0e\n\x06losses\x18\x06 \x03(\t\x12\x12\n\noptimizers\x18\x07 \x03(\t\x12\x10\n\x08variants\x18\x08 \x03(\t\x12\x19\n\x11gpu_architectures\x18\t \x03(\t\x12\x38\n\x05\x66\x61\x63ts\x18\n \x03(\x0b\x32).trainyard.v1.DescribeResponse.FactsEntry\x12:\n\x06phases\x18\x0b \x03(\x0b\x32*.trainyard.v1.DescribeResponse.PhasesEntry\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nFactsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bPhasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"U\n\x06\x44\x65vice\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x03\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x12\n\npci_bus_id\x18\x05 \x01(\t\" \n\x0eHasBlobRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\"\n\x0fHasBlobResponse\x12\x0f\n\x07present\x18\x01 \x01(\x08\"C\n\x0ePutBlobRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\r\n\x05\x63hunk\x18\x03 \x01(\x0c\"%\n\x0fPutBlobResponse\x12\x12\n\nsize_bytes\x18\x01 \x01(\x03\"%\n\x05\x41rray\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\"\x9d\x01\n\tExecution\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x10\n\x08gpu_uuid\x18\x02 \x01(\t\x12&\n\x07variant\x18\x03 \x01(\x0b\x32\x15.trainyard.v1.Variant\x12\x0f\n\x07threads\x18\x04 \x01(\x03\x12\x0c\n\x04tf32\x18\x05 \x01(\x08\x12\x10\n\x08\x61utotune\x18\x06 \x01(\x08\x12\x15\n\rmemory_growth\x18\x07 \x01(\x08\"\x83\x01\n\x0cTrainRequest\x12\x10\n\x08trial_id\x18\x01 \x01(\t\x12\x10\n\x08workload\x18\x02 \x01(\x0c\x12#\n\x06\x61rrays\x18\x03 \x03(\x0b\x32\x13.trainyard.v1.Array\x12*\n\texecution\x18\x04 \x01(\x0b\x32\x17.trainyard.v1.Execution\"\x9b\x01\n\nTrainEvent\x12(\n\x07started\x18\x01 \x01(\x0b\x32\x15.trainyard.v1.StartedH\x00\x12.\n\nprogressed\x18\x02 \x01(\x0b\x32\x18.trainyard.v1.ProgressedH\x00\x12*\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x16.trainyard.v1.FinishedH\x00\x42\x07\n\x05\x65vent\"\xd5\x01\n\x07Started\x12\x17\n\x0fworkload_digest\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_digest\x18\x02 \x01(\t\x12\x16\n\x0eweights_digest\x18\x03 \x01(\t\x12$\n\x06\x64\x65vice\x18\x04 \x01(\x0b\x32\x14.trainyard.v1.Device\x12\x17\n\x0fparameter_count\x18\x05 \x01(\x03\x12\x17\n\x0fsteps_per_epoch\x18\x06 \x01(\x03\x12\x14\n\x0cwarmup_steps\x18\x07 \x01(\x03\x12\x16\n\x0emeasured_steps\x18\x08 \x01(\x03\"`\n\nProgressed\x12\r\n\x05phase\x18\x01 \x01(\t\x12\x12\n\nsteps_done\x18\x02 \x01(\x03\x12\x13\n\x0bsteps_total\x18\x03 \x01(\x03\x12\x1a\n\x12samples_per_second\x18\x04 \x01(\x01\"\x9e\x04\n\x08\x46inished\x12\r\n\x05state\x18\x01 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.trainyard.v1.Failure\x12#\n\x06phases\x18\x03 \x03(\x0b\x32\x13.trainyard.v1.Phase\x12\x18\n\x10measured_seconds\x18\x04 \x01(\x01\x12\x14\n\x0cstep_seconds\x18\x05 \x03(\x02\x12\x15\n\repoch_seconds\x18\x06 \x03(\x01\x12\x0e\n\x06losses\x18\x07 \x03(\x02\x12\x12\n\nloss_steps\x18\x08 \x03(\x03\x12\x14\n\x0csample_count\x18\t \x01(\x03\x12\x11\n\ttest_loss\x18\n \x01(\x01\x12\x15\n\rtest_accuracy\x18\x0b \x01(\x01\x12\x19\n\x11test_sample_count\x18\x0c \x01(\x03\x12$\n\x06memory\x18\r \x03(\x0b\x32\x14.trainyard.v1.Memory\x12\x30\n\x05\x66\x61\x63ts\x18\x0e \x03(\x0b\x32!.trainyard.v1.Finished.FactsEntry\x12\x38\n\ttelemetry\x18\x0f \x03(\x0b\x32%.trainyard.v1.Finished.TelemetryEntry\x1a,\n\nFactsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0eTelemetryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"&\n\x05Phase\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"<\n\x07\x46\x61ilure\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x10\n\x08log_tail\x18\x03 \x01(\t\"D\n\x06Memory\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x12\n\x05\x62ytes\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x03 \x01(\tB\x08\n\x06_bytes\"\xa6\x01\n\x0cProbeRequest\x12\x10\n\x08workload\x18\x01 \x01(\x0c\x12#\n\x06\x61rrays\x18\x02 \x03(\x0b\x32\x13.trainyard.v1.Array\x12*\n\texecution\x18\x03 \x01(\x0b\x32\x17.trainyard.v1.Execution\x12\r\n\x05steps\x18\x04 \x01(\x03\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\x08\x12\x14\n\x0cperturbation\x18\x06 \x01(\x01\"\xb5\x02\n\rProbeResponse\x12\x17\n\x0fworkload_digest\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_digest\x18\x02 \x01(\t\x12\x16\n\x0eweights_digest\x18\x03 \x01(\t\x12$\n\x06\x64\x65vice\x18\x04 \x01(\x0b\x32\x14.trainyard.v1.Device\x12\x17\n\x0fparameter_count\x18\x05 \x01(\x03\x12\x0e\n\x06losses\x18\x06 \x03(\x01\x12\x15\n\rgradient_norm\x18\x07 \x01(\x01\x12/\n\nparameters\x18\x08 \x03(\x0b\x32\x1b.trainyard.v1.ParameterNorm\x12\x31\n\x0b\x61\x63tivations\x18\t \x03(\x0b\x32\x1c.trainyard.v1.ActivationNorm\x12\x14\n\x0csample_count\x18\n \x01(\x03\"\x92\x01\n\rParameterNorm\x12\r\n\x05layer\x18\x01 \x01(\t\x12\x11\n\tparameter\x18\x02 \x01(\t\x12\x0f\n\x07initial\x18\x03 \x01(\x01\x12\r\n\x05\x66inal\x18\x04 \x01(\x01\x12\x15\n\x08gradient\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05moved\x18\x06 \x01(\x01\x12\x0c\n\x04ramp\x18\x07 \x01(\x01\x42\x0b\n\t_gradient\";\n\x0e\x41\x63tivationNorm\x12\r\n\x05layer\x18\x01 \x01(\t\x12\x0c\n\x04norm\x18\x02 \x01(\x01\x12\x0c\n\x04ramp\x18\x03 \x01(\x01\x32\xe8\x02\n\x06Runner\x12I\n\x08\x44\x65scribe\x12\x1d.trainyard.v1.DescribeRequest\x1a\x1e.trainyard.v1.DescribeResponse\x12\x46\n\x07HasBlob\x12\x1c.trainyard.v1.HasBlobRequest\x1a\x1d.trainyard.v1.HasBlobResponse\x12H\n\x07PutBlob\x12\x1c.trainyard.v1.PutBlobRequest\x1a\x1d.trainyard.v1.PutBlobResponse(\x01\x12?\n\x05Train\x12\x1a.trainyard.v1.TrainRequest\x1a\x18.trainyard.v1.TrainEvent0\x01\x12@\n\x05Probe\x12\x1a.trainyard.v1.ProbeRequest\x1a\x1b.trainyard.v1.ProbeResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x19trainyard/v1/runner.proto\x12\x0ctrainyard.v1\x1a\x1btrainyard/v1/workload.proto\"\x11\n\x0f\x44\x65scribeRequest\"\x89\x04\n\x10\x44\x65scribeResponse\x12\x11\n\tframework\x18\x01 \x01(\t\x12>\n\x08versions\x18\x02 \x03(\x0b\x32,.trainyard.v1.DescribeResponse.VersionsEntry\x12\x16\n\x0eservice_digest\x18\x03 \x01(\t\x12%\n\x07\x64\x65vices\x18\x04 \x03(\x0b\x32\x14.trainyard.v1.Device\x12\x0e\n\x06layers\x18\x05 \x03(\t\x12\x0e\n\x06losses\x18\x06 \x03(\t\x12\x12\n\noptimizers\x18\x07 \x03(\t\x12\x10\n\x08variants\x18\x08 \x03(\t\x12\x19\n\x11gpu_architectures\x18\t \x03(\t\x12\x38\n\x05\x66\x61\x63ts\x18\n \x03(\x0b\x32).trainyard.v1.DescribeResponse.FactsEntry\x12:\n\x06phases\x18\x0b \x03(\x0b\x32*.trainyard.v1.DescribeResponse.PhasesEntry\x1a/\n\rVersionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a,\n\nFactsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a-\n\x0bPhasesEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\"U\n\x06\x44\x65vice\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\r\n\x05index\x18\x02 \x01(\x03\x12\x0c\n\x04uuid\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x12\n\npci_bus_id\x18\x05 \x01(\t\" \n\x0eHasBlobRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\"\"\n\x0fHasBlobResponse\x12\x0f\n\x07present\x18\x01 \x01(\x08\"C\n\x0ePutBlobRequest\x12\x0e\n\x06sha256\x18\x01 \x01(\t\x12\x12\n\nsize_bytes\x18\x02 \x01(\x03\x12\r\n\x05\x63hunk\x18\x03 \x01(\x0c\"%\n\x0fPutBlobResponse\x12\x12\n\nsize_bytes\x18\x01 \x01(\x03\"%\n\x05\x41rray\x12\x0c\n\x04role\x18\x01 \x01(\t\x12\x0e\n\x06sha256\x18\x02 \x01(\t\"\x9d\x01\n\tExecution\x12\x0e\n\x06\x64\x65vice\x18\x01 \x01(\t\x12\x10\n\x08gpu_uuid\x18\x02 \x01(\t\x12&\n\x07variant\x18\x03 \x01(\x0b\x32\x15.trainyard.v1.Variant\x12\x0f\n\x07threads\x18\x04 \x01(\x03\x12\x0c\n\x04tf32\x18\x05 \x01(\x08\x12\x10\n\x08\x61utotune\x18\x06 \x01(\x08\x12\x15\n\rmemory_growth\x18\x07 \x01(\x08\"\x83\x01\n\x0cTrainRequest\x12\x10\n\x08trial_id\x18\x01 \x01(\t\x12\x10\n\x08workload\x18\x02 \x01(\x0c\x12#\n\x06\x61rrays\x18\x03 \x03(\x0b\x32\x13.trainyard.v1.Array\x12*\n\texecution\x18\x04 \x01(\x0b\x32\x17.trainyard.v1.Execution\"\x9b\x01\n\nTrainEvent\x12(\n\x07started\x18\x01 \x01(\x0b\x32\x15.trainyard.v1.StartedH\x00\x12.\n\nprogressed\x18\x02 \x01(\x0b\x32\x18.trainyard.v1.ProgressedH\x00\x12*\n\x08\x66inished\x18\x03 \x01(\x0b\x32\x16.trainyard.v1.FinishedH\x00\x42\x07\n\x05\x65vent\"\xd5\x01\n\x07Started\x12\x17\n\x0fworkload_digest\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_digest\x18\x02 \x01(\t\x12\x16\n\x0eweights_digest\x18\x03 \x01(\t\x12$\n\x06\x64\x65vice\x18\x04 \x01(\x0b\x32\x14.trainyard.v1.Device\x12\x17\n\x0fparameter_count\x18\x05 \x01(\x03\x12\x17\n\x0fsteps_per_epoch\x18\x06 \x01(\x03\x12\x14\n\x0cwarmup_steps\x18\x07 \x01(\x03\x12\x16\n\x0emeasured_steps\x18\x08 \x01(\x03\"`\n\nProgressed\x12\r\n\x05phase\x18\x01 \x01(\t\x12\x12\n\nsteps_done\x18\x02 \x01(\x03\x12\x13\n\x0bsteps_total\x18\x03 \x01(\x03\x12\x1a\n\x12samples_per_second\x18\x04 \x01(\x01\"\x8c\x06\n\x08\x46inished\x12\r\n\x05state\x18\x01 \x01(\t\x12&\n\x07\x66\x61ilure\x18\x02 \x01(\x0b\x32\x15.trainyard.v1.Failure\x12#\n\x06phases\x18\x03 \x03(\x0b\x32\x13.trainyard.v1.Phase\x12\x18\n\x10measured_seconds\x18\x04 \x01(\x01\x12\x14\n\x0cstep_seconds\x18\x05 \x03(\x02\x12\x15\n\repoch_seconds\x18\x06 \x03(\x01\x12\x0e\n\x06losses\x18\x07 \x03(\x02\x12\x12\n\nloss_steps\x18\x08 \x03(\x03\x12\x14\n\x0csample_count\x18\t \x01(\x03\x12\x11\n\ttest_loss\x18\n \x01(\x01\x12\x15\n\rtest_accuracy\x18\x0b \x01(\x01\x12\x19\n\x11test_sample_count\x18\x0c \x01(\x03\x12$\n\x06memory\x18\r \x03(\x0b\x32\x14.trainyard.v1.Memory\x12\x30\n\x05\x66\x61\x63ts\x18\x0e \x03(\x0b\x32!.trainyard.v1.Finished.FactsEntry\x12\x38\n\ttelemetry\x18\x0f \x03(\x0b\x32%.trainyard.v1.Finished.TelemetryEntry\x12\x45\n\x10telemetry_absent\x18\x10 \x03(\x0b\x32+.trainyard.v1.Finished.TelemetryAbsentEntry\x12:\n\nconditions\x18\x11 \x03(\x0b\x32&.trainyard.v1.Finished.ConditionsEntry\x1a,\n\nFactsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x30\n\x0eTelemetryEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01:\x02\x38\x01\x1a\x36\n\x14TelemetryAbsentEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\x1a\x31\n\x0f\x43onditionsEntry\x12\x0b\n\x03key\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\t:\x02\x38\x01\"&\n\x05Phase\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x0f\n\x07seconds\x18\x02 \x01(\x01\"<\n\x07\x46\x61ilure\x12\x0e\n\x06reason\x18\x01 \x01(\t\x12\x0f\n\x07message\x18\x02 \x01(\t\x12\x10\n\x08log_tail\x18\x03 \x01(\t\"D\n\x06Memory\x12\x0c\n\x04kind\x18\x01 \x01(\t\x12\x12\n\x05\x62ytes\x18\x02 \x01(\x03H\x00\x88\x01\x01\x12\x0e\n\x06reason\x18\x03 \x01(\tB\x08\n\x06_bytes\"\xa6\x01\n\x0cProbeRequest\x12\x10\n\x08workload\x18\x01 \x01(\x0c\x12#\n\x06\x61rrays\x18\x02 \x03(\x0b\x32\x13.trainyard.v1.Array\x12*\n\texecution\x18\x03 \x01(\x0b\x32\x17.trainyard.v1.Execution\x12\r\n\x05steps\x18\x04 \x01(\x03\x12\x0e\n\x06\x64\x65tail\x18\x05 \x01(\x08\x12\x14\n\x0cperturbation\x18\x06 \x01(\x01\"\xb5\x02\n\rProbeResponse\x12\x17\n\x0fworkload_digest\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x61ta_digest\x18\x02 \x01(\t\x12\x16\n\x0eweights_digest\x18\x03 \x01(\t\x12$\n\x06\x64\x65vice\x18\x04 \x01(\x0b\x32\x14.trainyard.v1.Device\x12\x17\n\x0fparameter_count\x18\x05 \x01(\x03\x12\x0e\n\x06losses\x18\x06 \x03(\x01\x12\x15\n\rgradient_norm\x18\x07 \x01(\x01\x12/\n\nparameters\x18\x08 \x03(\x0b\x32\x1b.trainyard.v1.ParameterNorm\x12\x31\n\x0b\x61\x63tivations\x18\t \x03(\x0b\x32\x1c.trainyard.v1.ActivationNorm\x12\x14\n\x0csample_count\x18\n \x01(\x03\"\x92\x01\n\rParameterNorm\x12\r\n\x05layer\x18\x01 \x01(\t\x12\x11\n\tparameter\x18\x02 \x01(\t\x12\x0f\n\x07initial\x18\x03 \x01(\x01\x12\r\n\x05\x66inal\x18\x04 \x01(\x01\x12\x15\n\x08gradient\x18\x05 \x01(\x01H\x00\x88\x01\x01\x12\r\n\x05moved\x18\x06 \x01(\x01\x12\x0c\n\x04ramp\x18\x07 \x01(\x01\x42\x0b\n\t_gradient\";\n\x0e\x41\x63tivationNorm\x12\r\n\x05layer\x18\x01 \x01(\t\x12\x0c\n\x04norm\x18\x02 \x01(\x01\x12\x0c\n\x04ramp\x18\x03 \x01(\x01\x32\xe8\x02\n\x06Runner\x12I\n\x08\x44\x65scribe\x12\x1d.trainyard.v1.DescribeRequest\x1a\x1e.trainyard.v1.DescribeResponse\x12\x46\n\x07HasBlob\x12\x1c.trainyard.v1.HasBlobRequest\x1a\x1d.trainyard.v1.HasBlobResponse\x12H\n\x07PutBlob\x12\x1c.trainyard.v1.PutBlobRequest\x1a\x1d.trainyard.v1.PutBlobResponse(\x01\x12?\n\x05Train\x12\x1a.trainyard.v1.TrainRequest\x1a\x18.trainyard.v1.TrainEvent0\x01\x12@\n\x05Probe\x12\x1a.trainyard.v1.ProbeRequest\x1a\x1b.trainyard.v1.ProbeResponseb\x06proto3')
 
 
 
@@ -38,6 +38,8 @@ _PROGRESSED = DESCRIPTOR.message_types_by_name['Progressed']
 _FINISHED = DESCRIPTOR.message_types_by_name['Finished']
 _FINISHED_FACTSENTRY = _FINISHED.nested_types_by_name['FactsEntry']
 _FINISHED_TELEMETRYENTRY = _FINISHED.nested_types_by_name['TelemetryEntry']
+_FINISHED_TELEMETRYABSENTENTRY = _FINISHED.nested_types_by_name['TelemetryAbsentEntry']
+_FINISHED_CONDITIONSENTRY = _FINISHED.nested_types_by_name['ConditionsEntry']
 _PHASE = DESCRIPTOR.message_types_by_name['Phase']
 _FAILURE = DESCRIPTOR.message_types_by_name['Failure']
 _MEMORY = DESCRIPTOR.message_types_by_name['Memory']
@@ -175,6 +177,20 @@ Finished = _reflection.GeneratedProtocolMessageType('Finished', (_message.Messag
     # @@protoc_insertion_point(class_scope:trainyard.v1.Finished.TelemetryEntry)
     })
   ,
+
+  'TelemetryAbsentEntry' : _reflection.GeneratedProtocolMessageType('TelemetryAbsentEntry', (_message.Message,), {
+    'DESCRIPTOR' : _FINISHED_TELEMETRYABSENTENTRY,
+    '__module__' : 'trainyard.v1.runner_pb2'
+    # @@protoc_insertion_point(class_scope:trainyard.v1.Finished.TelemetryAbsentEntry)
+    })
+  ,
+
+  'ConditionsEntry' : _reflection.GeneratedProtocolMessageType('ConditionsEntry', (_message.Message,), {
+    'DESCRIPTOR' : _FINISHED_CONDITIONSENTRY,
+    '__module__' : 'trainyard.v1.runner_pb2'
+    # @@protoc_insertion_point(class_scope:trainyard.v1.Finished.ConditionsEntry)
+    })
+  ,
   'DESCRIPTOR' : _FINISHED,
   '__module__' : 'trainyard.v1.runner_pb2'
   # @@protoc_insertion_point(class_scope:trainyard.v1.Finished)
@@ -182,6 +198,8 @@ Finished = _reflection.GeneratedProtocolMessageType('Finished', (_message.Messag
 _sym_db.RegisterMessage(Finished)
 _sym_db.RegisterMessage(Finished.FactsEntry)
 _sym_db.RegisterMessage(Finished.TelemetryEntry)
+_sym_db.RegisterMessage(Finished.TelemetryAbsentEntry)
+_sym_db.RegisterMessage(Finished.ConditionsEntry)
 
 Phase = _reflection.GeneratedProtocolMessageType('Phase', (_message.Message,), {
   'DESCRIPTOR' : _PHASE,
@@ -246,6 +264,10 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _FINISHED_FACTSENTRY._serialized_options = b'8\001'
   _FINISHED_TELEMETRYENTRY._options = None
   _FINISHED_TELEMETRYENTRY._serialized_options = b'8\001'
+  _FINISHED_TELEMETRYABSENTENTRY._options = None
+  _FINISHED_TELEMETRYABSENTENTRY._serialized_options = b'8\001'
+  _FINISHED_CONDITIONSENTRY._options = None
+  _FINISHED_CONDITIONSENTRY._serialized_options = b'8\001'
   _DESCRIBEREQUEST._serialized_start=72
   _DESCRIBEREQUEST._serialized_end=89
   _DESCRIBERESPONSE._serialized_start=92
@@ -279,25 +301,29 @@ if _descriptor._USE_C_DESCRIPTORS == False:
   _PROGRESSED._serialized_start=1587
   _PROGRESSED._serialized_end=1683
   _FINISHED._serialized_start=1686
-  _FINISHED._serialized_end=2228
+  _FINISHED._serialized_end=2466
   _FINISHED_FACTSENTRY._serialized_start=522
   _FINISHED_FACTSENTRY._serialized_end=566
-  _FINISHED_TELEMETRYENTRY._serialized_start=2180
-  _FINISHED_TELEMETRYENTRY._serialized_end=2228
-  _PHASE._serialized_start=2230
-  _PHASE._serialized_end=2268
-  _FAILURE._serialized_start=2270
-  _FAILURE._serialized_end=2330
-  _MEMORY._serialized_start=2332
-  _MEMORY._serialized_end=2400
-  _PROBEREQUEST._serialized_start=2403
-  _PROBEREQUEST._serialized_end=2569
-  _PROBERESPONSE._serialized_start=2572
-  _PROBERESPONSE._serialized_end=2881
-  _PARAMETERNORM._serialized_start=2884
-  _PARAMETERNORM._serialized_end=3030
-  _ACTIVATIONNORM._serialized_start=3032
-  _ACTIVATIONNORM._serialized_end=3091
-  _RUNNER._serialized_start=3094
-  _RUNNER._serialized_end=3454
+  _FINISHED_TELEMETRYENTRY._serialized_start=2311
+  _FINISHED_TELEMETRYENTRY._serialized_end=2359
+  _FINISHED_TELEMETRYABSENTENTRY._serialized_start=2361
+  _FINISHED_TELEMETRYABSENTENTRY._serialized_end=2415
+  _FINISHED_CONDITIONSENTRY._serialized_start=2417
+  _FINISHED_CONDITIONSENTRY._serialized_end=2466
+  _PHASE._serialized_start=2468
+  _PHASE._serialized_end=2506
+  _FAILURE._serialized_start=2508
+  _FAILURE._serialized_end=2568
+  _MEMORY._serialized_start=2570
+  _MEMORY._serialized_end=2638
+  _PROBEREQUEST._serialized_start=2641
+  _PROBEREQUEST._serialized_end=2807
+  _PROBERESPONSE._serialized_start=2810
+  _PROBERESPONSE._serialized_end=3119
+  _PARAMETERNORM._serialized_start=3122
+  _PARAMETERNORM._serialized_end=3268
+  _ACTIVATIONNORM._serialized_start=3270
+  _ACTIVATIONNORM._serialized_end=3329
+  _RUNNER._serialized_start=3332
+  _RUNNER._serialized_end=3692
 # @@protoc_insertion_point(module_scope)

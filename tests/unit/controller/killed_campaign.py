@@ -8,7 +8,7 @@ from pathlib import Path
 import trainyard
 from trainyard.source import source_digest
 
-from controller import campaign, preparation
+from controller import campaign, places, preparation
 from controller.catalog import workloads
 from controller.preparation import CompareRequest
 from controller.runtimes.service import Staged
@@ -28,8 +28,8 @@ def furnish(folder):
         (folder / "tiny.toml").write_text(WORKLOAD)
     digest = source_digest({name: str(service / name) for name in ("runners", "trainyard")})
     preparation.stage = lambda: Staged(service, digest)
-    preparation.VenvRuntime = lambda gpu: FakeRuntime(folder)
-    preparation.runner_catalog.select = lambda names: [spec(name) for name in names]
+    places.VenvRuntime = lambda gpu: FakeRuntime(folder)
+    places.runner_catalog.select = lambda names: [spec(name) for name in names]
 
 
 def main(folder, name):

@@ -10,7 +10,7 @@ import pytest
 import trainyard
 from trainyard.source import source_digest
 
-from controller import campaign, preparation
+from controller import campaign, places, preparation
 from controller.catalog import workloads
 from controller.catalog.runners import Locks, RunnerSpec
 from controller.comparison import compare
@@ -92,8 +92,8 @@ def house(tmp_path, monkeypatch):
         shutil.copytree(source, service / source.name, ignore=shutil.ignore_patterns("__pycache__"))
     digest = source_digest({name: str(service / name) for name in ("runners", "trainyard")})
     monkeypatch.setattr(preparation, "stage", lambda: Staged(service, digest))
-    monkeypatch.setattr(preparation, "VenvRuntime", lambda gpu: FakeRuntime(tmp_path))
-    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [spec(name) for name in names or DEFAULT])
+    monkeypatch.setattr(places, "VenvRuntime", lambda gpu: FakeRuntime(tmp_path))
+    monkeypatch.setattr(places.runner_catalog, "select", lambda names: [spec(name) for name in names or DEFAULT])
     file = tmp_path / "tiny.toml"
     file.write_text(WORKLOAD)
     return House(Store(tmp_path / "results.sqlite"), workloads.find(str(file)))
@@ -213,7 +213,7 @@ def test_default_runners_that_cannot_be_had_are_noted(house):
 
 
 def test_nothing_to_compare_is_an_error(house, monkeypatch):
-    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [spec("absent")])
+    monkeypatch.setattr(places.runner_catalog, "select", lambda names: [spec("absent")])
     with pytest.raises(HostError, match="needs Python"):
         house.compare()
 

@@ -60,6 +60,7 @@ def test_a_gpu_is_asked_for_by_its_uuid_and_hidden_otherwise(house_of_images, tm
     for found in (with_gpu["environment"], without):
         assert found["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
         assert (found["OMP_NUM_THREADS"], found["OMP_WAIT_POLICY"]) == ("3", "passive")
+        assert found["MALLOC_MMAP_THRESHOLD_"] == "33554432"
 
 
 def test_labels_say_whose_a_container_is(house_of_images, tmp_path):  # noqa: F811

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.catalog.runners import current_platform
 from controller.errors import BuildError
 from controller.events import BuildProgress
 from controller.hosts import Gpu
@@ -264,6 +265,20 @@ def test_availability_names_what_is_missing(house, monkeypatch):
     monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
     assert not runtime.availability(rare).ok
     assert "pyenv install 3.99" in runtime.availability(rare).remedy
+
+
+def test_a_build_for_the_cpu_alone_is_said_before_anything_is_built(house):
+    here = current_platform()
+    lines = f'platforms = ["{here}"]\ngpu_platforms = ["plan9-mips"]\ncuda = "10.2"'
+    half, foreign = house.add("half", more=lines), house.add("foreign", more='platforms = ["plan9-mips"]')
+    runtime = VenvRuntime(house.cache)
+    assert runtime.availability(half).ok
+    assert runtime.availability(half, "gpu").reason == f"has a build for {here} that computes on the CPU only"
+    error = runtime.prepare([half], "gpu", lambda event: None)["half"]
+    assert error.line() == f"half has a build for {here} that computes on the CPU only"
+    error = runtime.prepare([foreign], "cpu", lambda event: None)["foreign"]
+    assert error.line() == f"foreign exists for plan9-mips, this is {here}"
+    assert not environments.plan(foreign, "cpu", house.cache).folder.exists()
 
 
 def test_the_environment_is_for_the_python_that_was_asked_for(house):

@@ -10,14 +10,13 @@ from controller import hosts
 from controller.errors import HostError
 
 WSL2 = "Linux version 5.15.153.1-microsoft-standard-WSL2 (root@941d701f84f1) (gcc (GCC) 11.2.0) #1 SMP Fri Mar 29 2024"
-WSL1 = "Linux version 4.4.0-19041-Microsoft (Microsoft@Microsoft.com) (gcc version 5.4.0 (GCC) ) #1237-Microsoft"
 DEBIAN = "Linux version 6.1.0-18-amd64 (debian-kernel@lists.debian.org) (gcc-12 (Debian 12.2.0-14) 12.2.0)"
 XEON = "processor\t: 0\nmodel\t\t: 85\nmodel name\t: Intel(R) Xeon(R)  CPU @ 2.00GHz\nstepping\t: 3\n"
 RASPBERRY = "processor\t: 0\nBogoMIPS\t: 108.00\n\nHardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.4\n"
 ARM = "processor\t: 0\nBogoMIPS\t: 243.75\nCPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"
 TWO_GPUS = (
-    "0, GPU-0f8c7e1b-5a3d-4d1e-9a53-1d2c3b4a5f60, NVIDIA GeForce GTX 1070 Ti, 00000000:01:00.0, 8192, 471.41\n"
-    "1, GPU-aa8c7e1b-5a3d-4d1e-9a53-1d2c3b4a5f61, NVIDIA GeForce RTX 3090, 00000000:02:00.0, [N/A], 471.41\n"
+    "0, GPU-0f8c7e1b-5a3d-4d1e-9a53-1d2c3b4a5f60, NVIDIA GeForce GTX 1070 Ti, 00000000:01:00.0, 8192, 471.41, WDDM\n"
+    "1, GPU-aa8c7e1b-5a3d-4d1e-9a53-1d2c3b4a5f61, NVIDIA GeForce RTX 3090, 00000000:02:00.0, [N/A], 471.41, [N/A]\n"
 )
 NO_DRIVER = (
     "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver. Make sure that the latest NVIDIA "
@@ -25,11 +24,6 @@ NO_DRIVER = (
 )
 CGROUP_1 = "4:memory:/docker/abc\n3:cpuset:/docker/abc\n1:cpu,cpuacct:/docker/abc/inner\n0::/unified\n"
 CGROUP_2 = "0::/user.slice/user-1000.slice/session-2.scope\n"
-
-
-@pytest.mark.parametrize(("text", "version"), [(WSL2, "WSL2"), (WSL1, "WSL1"), (DEBIAN, ""), ("", "")])
-def test_wsl(text, version):
-    assert hosts.wsl_version(text) == version
 
 
 @pytest.mark.parametrize(
@@ -115,8 +109,9 @@ def test_nvidia_smi_answers():
         "00000000:01:00.0",
         8 * 2**30,
         "471.41",
+        driver_model="WDDM",
     )
-    assert (second.index, second.memory_bytes) == (1, 0)
+    assert (second.index, second.memory_bytes, second.driver_model) == (1, 0, "")
     assert hosts.parse_nvidia_smi(NO_DRIVER) == ()
     assert hosts.parse_nvidia_smi("No devices were found\n") == ()
 
@@ -191,6 +186,7 @@ def test_a_driver_that_does_not_answer_is_quoted(machine):
     machine.nvml, machine.smi = nvml(0, error="Driver Not Loaded"), (9, NO_DRIVER, "")
     with pytest.raises(HostError) as caught:
         hosts.gpu(0)
+    assert caught.value.hint == "install or load NVIDIA's driver; or use --device cpu"
     assert "NVML (Driver Not Loaded)" in caught.value.message
     assert "nvidia-smi (exit code 9: NVIDIA-SMI has failed because" in caught.value.message
 
@@ -199,6 +195,12 @@ def test_a_driver_that_does_not_answer_is_quoted(machine):
 def test_nvml_is_asked_first(machine, encode):
     machine.nvml, machine.smi = nvml(2, encode=encode), (0, TWO_GPUS, "")
     assert hosts.gpu(1) == hosts.Gpu(1, "GPU-1", "NVIDIA H200", "00000000:01:00.0", 2**37, "570.0")
+
+
+def test_how_windows_drives_the_gpu_is_told(machine):
+    machine.nvml = nvml(1)
+    machine.nvml.nvmlDeviceGetDriverModel = lambda handle: [1, 0]
+    assert (hosts.gpu(0).driver_model, hosts.facts()["driver_model"]) == ("TCC", "TCC")
 
 
 def test_nvidia_smi_is_enough(machine):
@@ -217,3 +219,15 @@ def test_a_number_that_does_not_exist_lists_those_that_do(machine):
         "there is no GPU 2 on this machine: found 0 (NVIDIA GeForce GTX 1070 Ti), 1 (NVIDIA GeForce RTX 3090); "
         "use --gpu with one of these numbers"
     )
+
+
+def test_a_cache_on_a_drive_of_windows_is_told(monkeypatch):
+    texts = {"/proc/version": WSL2, "/proc/mounts": "C:\\134 /mnt/c 9p rw,noatime,aname=drvfs;path=C:\\;uid=1000 0 0\n"}
+    monkeypatch.setattr(hosts, "_read", lambda path: texts.get(path, ""))
+    monkeypatch.setenv("TRAINYARD_CACHE", "/mnt/c/cache")
+    assert "is on a drive of Windows" in hosts.slow_cache() and hosts.SLOW_CACHE in hosts.facts()
+    monkeypatch.setenv("TRAINYARD_CACHE", "/home/me/cache")
+    assert hosts.slow_cache() == "" and hosts.SLOW_CACHE not in hosts.facts()
+    texts["/proc/version"] = DEBIAN
+    monkeypatch.setenv("TRAINYARD_CACHE", "/mnt/c/cache")
+    assert hosts.slow_cache() == ""

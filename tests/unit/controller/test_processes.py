@@ -57,11 +57,13 @@ def test_the_environment_is_the_runners_and_not_the_callers(house, monkeypatch):
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,1")
     monkeypatch.setenv("HOME", str(house.root))
-    own = launch(house, variables={"OMP_NUM_THREADS": "64", "OMP_WAIT_POLICY": "active"}, search_path=(house.root,))
+    theirs = {"OMP_NUM_THREADS": "64", "OMP_WAIT_POLICY": "active", "MALLOC_TRIM_THRESHOLD_": "0"}
+    own = launch(house, variables=theirs, search_path=(house.root,))
     process.start(own, options(house)).stop()
     inside = seen_inside(house)
     assert not {"PYTHONSTARTUP", "VIRTUAL_ENV", "OMP_PROC_BIND", "TF_ENABLE_ONEDNN_OPTS"} & set(inside)
     assert inside["OMP_WAIT_POLICY"] == "passive"
+    assert inside["MALLOC_TRIM_THRESHOLD_"] == "1073741824"
     assert inside["HOME"] == str(house.root)
     assert [inside[f"{name}_NUM_THREADS"] for name in ("OMP", "MKL", "OPENBLAS")] == ["3", "3", "3"]
     assert inside["CUDA_VISIBLE_DEVICES"] == ("-1" if sys.platform == "win32" else "")

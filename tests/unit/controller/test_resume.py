@@ -28,7 +28,7 @@ from tests.unit.controller.test_campaign import ROOT, house
 __all__ = ["house"]
 A = cell("a-1")
 VENV = Environment("venv", "c3" * 32, "/environments/x")
-NOW = Now(MACHINE, {"a-1": VENV}, "", IDENTITY.service_digest)
+NOW = Now({("local", "a-1"): VENV}, {"local": ""}, IDENTITY.service_digest)
 
 
 # --- what counts as done -----------------------------------------------------------------------------------
@@ -42,9 +42,15 @@ def test_a_trial_of_what_would_run_now_is_done():
 @pytest.mark.parametrize(
     ("now", "reason"),
     [
-        (replace(NOW, environments={"a-1": replace(VENV, digest="00" * 32)}), "its environment is another now"),
-        (replace(NOW, environments={"a-1": replace(VENV, runtime="docker")}), "its environment is another now"),
-        (replace(NOW, device_uuid="GPU-1"), "its device is another now"),
+        (
+            replace(NOW, environments={("local", "a-1"): replace(VENV, digest="00" * 32)}),
+            "its environment is another now",
+        ),
+        (
+            replace(NOW, environments={("local", "a-1"): replace(VENV, runtime="docker")}),
+            "its environment is another now",
+        ),
+        (replace(NOW, devices={"local": "GPU-1"}), "its device is another now"),
         (replace(NOW, service_digest="00" * 32), "its source of the runner service is another now"),
     ],
 )
@@ -56,10 +62,10 @@ def test_a_trial_of_something_else_is_run_again(now, reason):
 
 def test_the_same_environment_elsewhere_is_the_same_but_another_interpreter_is_not():
     moved = replace(VENV, location="/moved")
-    assert sort_out(trials(A, 1.0), replace(NOW, environments={"a-1": moved})).done
+    assert sort_out(trials(A, 1.0), replace(NOW, environments={("local", "a-1"): moved})).done
     own = [replace(entry, environment=Environment("interpreter", "", "/usr/bin/python3")) for entry in trials(A, 1.0)]
     here = Environment("interpreter", "", "/opt/python3")
-    found = sort_out(own, replace(NOW, environments={"a-1": here}))
+    found = sort_out(own, replace(NOW, environments={("local", "a-1"): here}))
     assert found.reasons == ("a-1, 1 of its trials: its interpreter is another now",)
 
 
@@ -74,7 +80,7 @@ def test_what_was_cut_short_or_never_showed_itself_is_run_again():
 
 
 def test_what_cannot_be_run_again_stays():
-    assert len(sort_out(trials(A, 1.0, 2.0), replace(NOW, environments={"a-1": None})).done) == 2
+    assert len(sort_out(trials(A, 1.0, 2.0), replace(NOW, environments={("local", "a-1"): None})).done) == 2
 
 
 def test_all_are_run_again_where_that_is_asked():
@@ -82,9 +88,9 @@ def test_all_are_run_again_where_that_is_asked():
 
 
 def test_another_host_is_refused():
-    check_host(made_up.campaign(A), MACHINE)
+    check_host(made_up.campaign(A), {"local": MACHINE})
     with pytest.raises(UsageError, match="begun with another processor: Example CPU"):
-        check_host(made_up.campaign(A), replace(MACHINE, cpu="Other"))
+        check_host(made_up.campaign(A), {"local": replace(MACHINE, cpu="Other")})
 
 
 def test_the_note_says_what_was_kept_how_old_it_is_and_why_others_ran_again():

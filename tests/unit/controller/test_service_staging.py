@@ -8,6 +8,7 @@ import trainyard
 from trainyard.source import source_digest
 
 from controller.catalog.runners import runners_folder
+from controller.runtimes import service
 from controller.runtimes.service import stage
 from tests.unit.controller.fake_runners import OWN_PYTHON, write
 
@@ -54,14 +55,28 @@ def test_a_damaged_copy_is_replaced(tmp_path, sources):
     write(staged.folder / "runners" / "core" / "server.py", "answer = 666\n")
     assert stage(tmp_path / "cache", sources).folder == staged.folder
     assert "42" in (staged.folder / "runners/core/server.py").read_text()
-    assert [path.name for path in staged.folder.parent.iterdir()] == [staged.folder.name]
+    assert _copies(staged.folder.parent) == [staged.folder.name]
 
 
 def test_many_at_once_get_one_whole_copy(tmp_path, sources):
     with ThreadPoolExecutor(8) as pool:
         results = list(pool.map(lambda _: stage(tmp_path / "cache", sources), range(16)))
     assert len(set(results)) == 1
-    assert [path.name for path in (tmp_path / "cache" / "service").iterdir()] == [results[0].folder.name]
+    assert _copies(tmp_path / "cache" / "service") == [results[0].folder.name]
+
+
+def test_a_copy_that_another_just_made_is_never_moved_away(tmp_path, sources, monkeypatch):
+    """A runner may already import from it."""
+    made = stage(tmp_path / "cache", sources)
+    identity = made.folder.stat().st_ino
+    looks = iter([None])  # it was not there when this controller looked first
+    monkeypatch.setattr(service, "_staged_digest", lambda *given: next(looks, made.digest))
+    assert stage(tmp_path / "cache", sources) == made
+    assert made.folder.stat().st_ino == identity
+
+
+def _copies(folder):
+    return [path.name for path in folder.iterdir() if path.is_dir()]
 
 
 def test_bytecode_does_not_change_the_digest(tmp_path, sources):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from controller import calibration, campaign
+from controller import calibration, campaign, places
 from controller.events import Note
 from controller.preparation import CompareRequest
 from controller.settling import Pause, State, look_at
@@ -62,7 +62,7 @@ def test_this_machine_can_be_looked_at():
 
 def test_a_campaign_that_gave_up_waiting_says_so_and_keeps_its_calibration(house, monkeypatch):
     machine = Machine(State(0.0), State(0.9))
-    monkeypatch.setattr(campaign, "look_at", lambda uuid: machine.look)
+    monkeypatch.setattr(places, "look_at", lambda uuid: machine.look)
     done, trials = house.compare("good", trials=2, pause_seconds=0.01, calibrate=True)
     said = [note for note in done.notes if note.startswith("after 0.01 s of waiting")]
     assert len(said) == 1 and said == [event.text for event in house.events if isinstance(event, Note)][-1:]
@@ -75,7 +75,7 @@ def test_a_campaign_that_gave_up_waiting_says_so_and_keeps_its_calibration(house
 
 
 def test_a_call_of_a_runner_is_measured(house):
-    found = campaign.calibrate(CompareRequest(workloads=(), runners=("reference",)), house.events.append)
+    (found,) = campaign.calibrate(CompareRequest(workloads=(), runners=("reference",)), house.events.append)
     assert 0 < found.values["rpc_round_trip_s"] < 10 and found.values["matrix_product_flops"] > 1e6
 
 

@@ -207,6 +207,13 @@ def test_a_file_that_is_damaged_inside_is_one_line(path, damage, words):
         store.history()
 
 
+def test_a_folder_that_cannot_be_made_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError, match=r"the folder of results, .*file, cannot be used: ") as caught:
+        Store(tmp_path / "file" / "results.sqlite")
+    assert "TRAINYARD_DATA" in caught.value.hint
+
+
 def test_a_file_that_another_program_holds_too_long_is_one_line(path, monkeypatch):
     monkeypatch.setattr("controller.store._BUSY_SECONDS", 0.0)
     store = Store(path)

@@ -11,7 +11,7 @@ import trainyard
 from rich.console import Console
 from trainyard.source import source_digest
 
-from controller import campaign, paths, preparation
+from controller import campaign, paths, places, preparation
 from controller.catalog import workloads
 from controller.catalog.runners import Locks, RunnerSpec
 from controller.cli import main
@@ -100,8 +100,8 @@ def house(tmp_path, monkeypatch):
     built = House(tmp_path)
     packages = {"runners": str(ROOT / "runners"), "trainyard": str(Path(trainyard.__file__).parent)}
     monkeypatch.setattr(preparation, "stage", lambda: Staged(SERVICE, source_digest(packages)))
-    monkeypatch.setattr(preparation, "VenvRuntime", lambda gpu: built.runtime)
-    monkeypatch.setattr(preparation.runner_catalog, "select", lambda names: [_spec(name) for name in names])
+    monkeypatch.setattr(places, "VenvRuntime", lambda gpu: built.runtime)
+    monkeypatch.setattr(places.runner_catalog, "select", lambda names: [_spec(name) for name in names])
     return built
 
 

@@ -144,3 +144,13 @@ def read_when_there(path: Path, seconds: float = 20.0) -> str:
             return path.read_text()
         time.sleep(0.02)
     raise AssertionError(f"{path} never appeared")
+
+
+def chain(layers, units):
+    """A workload of so many dense layers."""
+    message = workload()
+    del message.layers[:]
+    for number in range(layers):
+        layer = message.layers.add(name=f"d{number}", inputs=[f"d{number - 1}" if number else "input"])
+        layer.dense.units, layer.dense.use_bias = units, False
+    return message

@@ -9,7 +9,7 @@ import pytest
 from trainyard import graph
 from trainyard.v1 import runner_pb2
 
-from runners.core import datasets, heartbeat, telemetry, trial
+from runners.core import datasets, heartbeat, probe, telemetry, trial
 from runners.core.failures import TrialFailed
 from runners.reference.adapter import Loader, ReferenceAdapter
 from tests.unit.runners.service import arrays, execution, store, workload
@@ -30,6 +30,10 @@ class Recorded(ReferenceAdapter):
 
     def wait(self):
         self.events.append("wait")
+
+    def inspect(self, x, y):
+        self.events.append("inspect")
+        return super().inspect(x, y)
 
 
 class RecordedLoader(Loader):
@@ -90,3 +94,13 @@ def test_processor_time_of_children_that_have_ended_is_the_trials_own():
     subprocess.run([sys.executable, "-c", burn], check=True)
     found = telemetry.processor_telemetry(before, telemetry.ProcessorSnapshot(time.perf_counter))
     assert not before.defined or found["cpu_seconds"] >= 0.35
+
+
+def test_a_probes_loader_begins_before_the_first_backward_pass(tmp_path):
+    message, adapter = workload(warmup_steps=3, epochs=1), Recorded()
+    request = runner_pb2.ProbeRequest(workload=message.SerializeToString(), execution=execution(), steps=2)
+    request.arrays.extend(store(tmp_path / "blobs", arrays()))
+    probe.run(adapter, request, graph.parse(message), datasets.Blobs(str(tmp_path / "blobs")))
+    # Its workers are forked there: threads of a framework that has computed may hold locks in that moment.
+    assert adapter.events[0] == "epoch 0"
+    assert adapter.events.index("inspect") > adapter.events.index("step")

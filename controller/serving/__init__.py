@@ -1,0 +1,1 @@
+"""``controller serve``: this machine's runners, offered to controllers elsewhere (host.proto)."""
