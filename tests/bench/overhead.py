@@ -3,8 +3,8 @@
     python tests/bench/overhead.py [--runner NAME ...] [--pairs 5] [--epochs 2] [--workers N] [--data-dir FOLDER]
 
 Both sides run in the same environment, with the same variables, weights, order of samples and loader, in fresh
-processes, in pairs whose order alternates. Printed is the ratio runner / by hand of each pair, and their median.
-A ratio of times on a busy machine is noisy; pairs that stand next to each other meet the same noise.
+processes, in pairs whose order alternates. Printed is the ratio runner / by hand of each pair, their median, and the
+95 % interval of their geometric mean (Student's t of the logarithms), which says how much of it is noise.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from trainyard import graph
 
 from controller import hosts, paths
@@ -67,8 +68,19 @@ def _report(name: str, pairs: list[tuple[float, float]]) -> None:
     ratios = [through / by_hand for through, by_hand in pairs]
     middle = [statistics.median(side) for side in zip(*pairs, strict=True)]
     listed = " ".join(f"{ratio:.3f}" for ratio in sorted(ratios))
-    print(f"{name}: median ratio {statistics.median(ratios):.3f} ({middle[0]:.2f} s / {middle[1]:.2f} s); all {listed}")
+    sides = f"{middle[0]:.2f} s / {middle[1]:.2f} s"
+    print(f"{name}: median ratio {statistics.median(ratios):.3f} ({sides}){_interval(ratios)}; all {listed}")
     sys.stdout.flush()
+
+
+def _interval(ratios: list[float]) -> str:
+    """Of the geometric mean, in words; nothing for a single pair."""
+    if len(ratios) < 2:
+        return ""
+    logs = np.log(ratios)
+    half = stats.t.ppf(0.975, len(logs) - 1) * stats.sem(logs)
+    low, middle, high = np.exp([logs.mean() - half, logs.mean(), logs.mean() + half])
+    return f", mean {middle:.3f} (95 %: {low:.3f} to {high:.3f})"
 
 
 def _pair(bench: Bench, runner: LocalRunner, number: int) -> tuple[float, float]:

@@ -1,7 +1,5 @@
 """The HTML report in Chromium, without network: drawn, sorted, filtered, by mouse and key, light, dark, printed."""
 
-import os
-import shutil
 from dataclasses import replace
 
 import pytest
@@ -10,6 +8,7 @@ from controller import against
 from controller.comparison import compare
 from controller.report import page as report
 from controller.results import FAILED, UNSUPPORTED
+from tests.browser import browser, figure, runners, watched
 from tests.unit.controller.made_up import (
     JIT,
     MLP,
@@ -25,6 +24,7 @@ from tests.unit.controller.made_up import (
     trials,
 )
 
+__all__ = ["browser"]
 pytestmark = pytest.mark.browser
 HOSTILE = "</script><script>window.owned = 1</script><img src=x onerror='window.owned = 1'>"
 CONTRAST = """
@@ -48,24 +48,6 @@ CONTRAST = """
   }));
 }
 """
-
-
-@pytest.fixture(scope="module")
-def browser():
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    if program is None:
-        text = "there is no Chromium: apt-get install chromium"
-        if os.environ.get("TRAINYARD_REQUIRE_BROWSER") == "1":
-            pytest.fail(text)
-        pytest.skip(text)
-    from playwright.sync_api import sync_playwright
-
-    # Chromium has no sandbox for root.
-    arguments = ["--no-sandbox"] if getattr(os, "geteuid", lambda: 1)() == 0 else []
-    with sync_playwright() as playwright:
-        found = playwright.chromium.launch(executable_path=program, args=arguments)
-        yield found
-        found.close()
 
 
 def slow_start(run, number):
@@ -109,32 +91,8 @@ def file(tmp_path_factory):
 
 @pytest.fixture
 def opened(browser, file):
-    """Opens the report; in the end nothing may have been complained about or fetched."""
-    contexts, faults = [], []
-
-    def open_page(**options):
-        context = browser.new_context(offline=True, **options)
-        contexts.append(context)
-        page = context.new_page()
-        page.on("console", lambda message: faults.append(message.text))
-        page.on("pageerror", lambda error: faults.append(str(error)))
-        page.on("request", lambda request: faults.append(request.url) if request.url != file.as_uri() else None)
-        page.goto(file.as_uri())
-        page.wait_for_selector("html[data-drawn]", timeout=60_000)
-        return page
-
-    yield open_page
-    for context in contexts:
-        context.close()
-    assert faults == []
-
-
-def runners(page, table=0):
-    return page.locator("table.sortable").nth(table).locator("tbody tr:visible th").all_inner_texts()
-
-
-def figure(page, name):
-    return page.evaluate(f"document.getElementById('{name}').data.map((trace) => JSON.parse(JSON.stringify(trace)))")
+    with watched(browser, file) as open_page:
+        yield open_page
 
 
 def test_it_is_drawn_and_runs_nothing_that_a_text_holds(opened):
