@@ -41,14 +41,14 @@ class UsageError(ControllerError):
 
 
 class UnknownNameError(UsageError):
-    """``kind`` has no ``name``; ``known`` are those that exist."""
+    """``kind`` has no ``name``; ``known`` are those that exist, ``more`` what else can be given."""
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    def __init__(self, kind: str, name: str, known: Iterable[str], more: str = "") -> None:
         names = sorted(known)
         close = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
         listed = ", ".join(names) or "none"
         guess = f"did you mean {close[0]!r}? " if close else ""
-        super().__init__(f"unknown {kind} {name!r}", f"{guess}known: {listed}")
+        super().__init__(f"unknown {kind} {name!r}", f"{guess}known: {listed}{more}")
 
 
 class WorkloadFileError(UsageError):

@@ -39,7 +39,9 @@ def load(name_or_path: str) -> "Definition":
     if name_or_path.endswith(SUFFIX):
         return read(Path(name_or_path), name_or_path)
     if name_or_path not in names():
-        raise UnknownNameError("workload", name_or_path, [*names(), "path/to/your" + SUFFIX])
+        if Path(name_or_path).is_dir():
+            raise UsageError(f"workload {name_or_path} is a folder", f"give a workload file of it, ending in {SUFFIX}")
+        raise UnknownNameError("workload", name_or_path, names(), f"; or the path of a file ending in {SUFFIX}")
     return read(MODELS / (name_or_path + SUFFIX), name_or_path + SUFFIX)
 
 

@@ -46,6 +46,9 @@ def history(*, output: options.OutputForm = Output.table, json: Json = False) ->
     from controller.cli.consoles import results
     from controller.report.listing import render
 
+    if not kept:
+        results().print("no campaign is kept yet: `controller compare` makes the first", markup=False)
+        return
     headers = ("campaign", "tags", "begun", "trials", "rows", "workloads")
     render(results(), headers, [_cells(entry) for entry in kept], numbers=("trials", "rows"))
 

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import resource
+import sys
 
 import numpy as np
 import theano
@@ -21,16 +23,29 @@ CHANNELS_FIRST = True
 LSTM_IMPLEMENTATION = 2
 LstmCell = layers.LSTMCell
 
+# Theano follows a graph by recursion, some frames a layer: Python's usual limit of 1,000 ends within ResNet-152. The
+# frames need a C stack to match, which the main thread's may grow to.
+FRAMES = 50000
+STACK_BYTES = 256 * 2 ** 20
+
 
 def start(execution):
     """Sets the threads of this process; the device is always the CPU."""
     if execution.device != "cpu":
         raise LookupError("Theano {} has no GPU here: it would need libgpuarray, which its wheel does not hold".format(
             theano.__version__))
+    _allow_deep_graphs()
     for library in _loaded("openblas"):
         library.openblas_set_num_threads(ctypes.c_int(execution.threads))
     for library in _loaded("libgomp"):
         library.omp_set_num_threads(ctypes.c_int(execution.threads))
+
+
+def _allow_deep_graphs():
+    _, most = resource.getrlimit(resource.RLIMIT_STACK)
+    stack = STACK_BYTES if most == resource.RLIM_INFINITY else min(STACK_BYTES, most)
+    resource.setrlimit(resource.RLIMIT_STACK, (stack, most))
+    sys.setrecursionlimit(min(FRAMES, stack // 2048))
 
 
 def reset(seed):

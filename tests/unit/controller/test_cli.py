@@ -46,6 +46,7 @@ def controller(*arguments, folder, code="from controller.cli.main import main; m
         (["compare", "--gpu", "0", "--device", "cpu"], ["--device cpu and --gpu 0 contradict each other"]),
         (["compare", "--runner", "referense"], ["unknown runner 'referense'", "did you mean 'reference'?"]),
         (["compare", "--workload", "mlp-mnits"], ["unknown workload 'mlp-mnits'", "did you mean 'mlp-mnist'?"]),
+        (["compare", "--workload", "/"], ["workload / is a folder", "ending in .toml"]),
         (["compare", "--workload", "absent.toml"], ["cannot read workload file absent.toml"]),
         (["compare", "--variant", "jt"], ["unknown variant option 'jt'", "did you mean 'jit'?"]),
         (["compare", "--variant", "workers=x"], ["variant option workers cannot be 'x'"]),

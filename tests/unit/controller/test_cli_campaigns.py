@@ -49,6 +49,11 @@ def test_history_as_a_table(store, capsys):
     assert lines[3].split()[:5] == ["2023-01-02-old", "before", "2023-01-02", "03:04", "0/3"]
 
 
+def test_a_history_without_campaigns_says_how_one_begins(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TRAINYARD_DATA", str(tmp_path))
+    assert run(capsys, "history") == "no campaign is kept yet: `controller compare` makes the first\n"
+
+
 def test_history_as_json(store, capsys):
     document = json.loads(run(capsys, "history", "--json"))
     assert (document["format"], document["version"]) == ("trainyard-history", 1)
