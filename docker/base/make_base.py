@@ -172,7 +172,9 @@ def _debootstrap(folder: Path, mirror: str) -> None:
         f"{python} -B -m ensurepip",
         f'ln -s pip3 "$1{PREFIX}/bin/pip"',
         'find "$1/usr" -depth -name __pycache__ -exec rm -r {} +',
-        'rm -rf "$1"/tmp/* "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
+        # Without its own file in /tmp mmdebstrap would clean this machine's package cache afterwards, not the base's.
+        'find "$1/tmp" -mindepth 1 -maxdepth 1 ! -name "mmdebstrap.*" -exec rm -rf {} +',
+        'rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin',
         'rm -rf "$1"/var/cache/ldconfig/* "$1"/var/cache/debconf/*-old "$1"/var/log/* "$1"/root/.cache',
     )
     command = ["mmdebstrap", "--variant=minbase", f"--include={','.join(PACKAGES)}"]
