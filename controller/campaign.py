@@ -80,7 +80,7 @@ def _continue(campaign: Campaign, request: CompareRequest, observe: Observer, st
     }
     devices = {name: settings.gpu_uuid for name, settings in ready.settings.items()}
     here = Now(environments, devices, ready.common.expected_service)
-    kept = sort_out(store.trials(campaign.id), here, request.rerun)
+    kept = sort_out(store.trials(campaign.id), here, request.rerun, request.rerun_failed)
     said = note(kept, now())
     observe(Note(said))
     verified = _verified_if_asked(replace(ready, cells=campaign.cells), request, observe, store)

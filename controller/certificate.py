@@ -65,7 +65,8 @@ ADAPTIVE_WEIGHT = 0.2
 # Weights are kept in float32 whatever the precision: each step may round each of them once.
 WEIGHT_UNIT = 2.0**-24
 _TINY = 1e-30
-NOTHING_JUDGED = "rounding alone carries every number of this workload too far: a smaller learning rate can be compared"
+_SMALLER = "a smaller learning rate can be compared"
+NOTHING_JUDGED = f"rounding alone carries every number of this workload too far: {_SMALLER}"
 
 _SAME = (
     ("workload_digest", "workload"),
@@ -109,6 +110,9 @@ def certify(
         if mine != right:
             return replace(verdict, state=FAIL, text=f"{name}: {_short(mine)}, not {_short(right)} as {against}")
     wanted = list(_quantities(expected, model))
+    if lost := next((each.what for each in wanted if not math.isfinite(each.value)), ""):
+        # Nothing can be held to a number that is none.
+        return replace(verdict, state=FAIL, against=(), text=f"{against} has no finite {lost}: {_SMALLER}")
     found = {quantity.what: quantity.value for quantity in _quantities(subject, model)}
     allowed = _allowed(wanted, noise, model, tolerance, factor)
     judged = [_deviation(each, found.get(each.what), limit) for each, limit in zip(wanted, allowed, strict=True)]

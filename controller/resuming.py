@@ -12,9 +12,10 @@ from datetime import datetime
 
 from controller.addresses import LOCAL
 from controller.errors import UsageError
-from controller.results import CANCELLED, Campaign, Cell, Environment, Machine, Trial
+from controller.results import CANCELLED, FAILED, Campaign, Cell, Environment, Machine, Trial
 
 ASKED = "asked for with --rerun"
+FAILED_ASKED = "it failed, and --rerun-failed was given"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +52,16 @@ def check_host(campaign: Campaign, machines: Mapping[str, Machine]) -> None:
             )
 
 
-def sort_out(trials: Sequence[Trial], now: Now, rerun: bool = False) -> Sorted:
-    """Parts trials that count as done from those that are run again."""
+def sort_out(trials: Sequence[Trial], now: Now, rerun: bool = False, rerun_failed: bool = False) -> Sorted:
+    """Parts trials that count as done from those that are run again: with ``rerun`` all of them, with
+    ``rerun_failed`` also those that failed."""
     done: list[Trial] = []
     outdated: dict[tuple[int, Cell], str] = {}
     reasons: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
         reason = ASKED if rerun else _reason(trial, now)
+        if not reason and rerun_failed and trial.state == FAILED:
+            reason = FAILED_ASKED
         if reason:
             outdated[trial.block, trial.cell] = trial.id
             reasons.setdefault((trial.cell.placed(), reason), []).append(trial)

@@ -59,6 +59,7 @@ class Row:
     text: str
     succeeded: int
     asked: int
+    failed: int = 0
     rank: int | None = None
     ratio: float | None = None
     ratio_interval: Interval | None = None
@@ -104,6 +105,7 @@ def row_of(
         text=text,
         succeeded=len(good),
         asked=asked,
+        failed=sum(trial.state == FAILED for trial in trials),
         seconds=_spread([run.measured_seconds for run in measured]),
         epoch_seconds=_middle(measured, lambda run: _median(run.epoch_seconds)),
         step_seconds=_middle(measured, lambda run: _median(run.step_seconds)),

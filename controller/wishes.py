@@ -25,7 +25,7 @@ class CompareRequest:
     ``pause_seconds``: the longest wait before a trial for the machine to be quiet; ``calibrate``: whether the host is
     measured first.
     ``resumed``: the campaign that is continued, which the rest must be that of; with ``rerun`` none of its trials
-    counts as done."""
+    counts as done, with ``rerun_failed`` none that failed."""
 
     workloads: tuple[Any, ...]
     runners: tuple[str, ...] = ()
@@ -52,3 +52,4 @@ class CompareRequest:
     calibrate: bool = False
     resumed: Campaign | None = None
     rerun: bool = False
+    rerun_failed: bool = False

@@ -50,6 +50,7 @@ def compare(
     no_verify: options.NoVerify = False,
     resume: options.Resume = False,
     rerun: options.Rerun = False,
+    rerun_failed: options.RerunFailed = False,
     save: options.Save = None,
     against: options.Against = None,
     columns: options.Columns = None,
@@ -69,9 +70,9 @@ def compare(
 
     view = view_of(columns, sort, group_by.value)
     if resume:
-        request = _resumed(context, campaign, rerun)
+        request = _resumed(context, campaign)
     else:
-        _refuse_without_resume(campaign, rerun)
+        _refuse_without_resume(context, campaign)
         chosen, decided = presets.chosen(context)
         request, against = _request(chosen, configured_words(context, decided)), chosen["against"]
     check_against(against, request.workloads)
@@ -128,7 +129,7 @@ def asked_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _resumed(context: typer.Context, name: str | None, rerun: bool) -> "CompareRequest":
+def _resumed(context: typer.Context, name: str | None) -> "CompareRequest":
     """What continues a stored campaign: the options of its command, and all that it says itself."""
     from controller.cli import resume
     from controller.cli.campaigns import results_store
@@ -139,14 +140,20 @@ def _resumed(context: typer.Context, name: str | None, rerun: bool) -> "CompareR
     chosen["data_dir"] = context.params["data_dir"] or chosen["data_dir"]
     from controller.preparation import CompareRequest
 
-    return CompareRequest(**{**asked_of(chosen), **resume.as_stored(campaign), "rerun": rerun})
+    return CompareRequest(**{**asked_of(chosen), **resume.as_stored(campaign), **_again(context)})
 
 
-def _refuse_without_resume(campaign: str | None, rerun: bool) -> None:
+def _again(context: typer.Context) -> dict[str, bool]:
+    """Which trials of a campaign that goes on are run again."""
+    return {name: context.params[name] for name in ("rerun", "rerun_failed")}
+
+
+def _refuse_without_resume(context: typer.Context, campaign: str | None) -> None:
     if campaign is not None:
         raise UsageError(f"got unexpected argument {campaign!r}", "see controller compare --help")
-    if rerun:
-        raise UsageError("--rerun is only for --resume", "a new campaign runs every trial")
+    for name, is_given in _again(context).items():
+        if is_given:
+            raise UsageError(f"--{name.replace('_', '-')} is only for --resume", "a new campaign runs every trial")
 
 
 # --- options to values -------------------------------------------------------------------------------------

@@ -229,3 +229,4 @@ Resume = Annotated[
     ),
 ]
 Rerun = Annotated[bool, typer.Option("--rerun", help="With --resume: run every trial again.")]
+RerunFailed = Annotated[bool, typer.Option("--rerun-failed", help="With --resume: run failed trials again too.")]

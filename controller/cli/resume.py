@@ -13,7 +13,19 @@ if TYPE_CHECKING:
     from controller.results import Campaign
 
 # What may be given anew, because it changes nothing of what is measured.
-_FREE = {"resume", "rerun", "campaign", "output", "data_dir", "save", "against", "columns", "sort", "group_by"}
+_FREE = {
+    "resume",
+    "rerun",
+    "rerun_failed",
+    "campaign",
+    "output",
+    "data_dir",
+    "save",
+    "against",
+    "columns",
+    "sort",
+    "group_by",
+}
 
 
 def check_alone(context: typer.Context) -> None:

@@ -21,6 +21,9 @@ def footer(comparison: Comparison, stored_at: str = "") -> Iterable[str]:
     yield from machine_lines(comparison)
     yield f"setting: {_setting(campaign)}"
     yield f"repeat: {campaign.command}"
+    if failed := sum(row.failed for row in comparison.rows):
+        again = f"controller compare --resume {campaign.id} --rerun-failed"
+        yield f"failed: {plural(failed, 'trial')}; to run them again once the cause is mended: {again}"
     yield f"stored: campaign {campaign.id}{f' in {stored_at}' if stored_at else ''}"
 
 

@@ -13,19 +13,24 @@ CHANNEL_OPTIONS = (
 """A loopback address must be reached directly, whatever proxy this user's variables name; and a server that is still
 starting is asked again soon."""
 
+_WATCH_SECONDS = 2.0
+
 
 def wait_until_serving(target: str, check: Callable[[], None]) -> None:
-    """Asks again and again; ``check`` waits a moment in between, and raises when there is nothing to wait for."""
+    """Watches, so that it is known at once; ``check`` is called where there is no answer, and every two seconds:
+    it waits a moment, and raises when there is nothing to wait for."""
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
     with grpc.insecure_channel(target, options=CHANNEL_OPTIONS) as channel:
         health = health_pb2_grpc.HealthStub(channel)
         while True:
+            watched = health.Watch(health_pb2.HealthCheckRequest(), timeout=_WATCH_SECONDS)
             with contextlib.suppress(grpc.RpcError):
-                response = health.Check(health_pb2.HealthCheckRequest(), timeout=2.0)
-                if response.status == health_pb2.HealthCheckResponse.SERVING:
-                    return
+                for response in watched:
+                    if response.status == health_pb2.HealthCheckResponse.SERVING:
+                        watched.cancel()
+                        return
             check()
 
 

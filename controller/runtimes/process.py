@@ -26,7 +26,7 @@ OVERLAY_VARIABLE = "TRAINYARD_OVERLAY"
 ADAPTERS_VARIABLE = "TRAINYARD_ADAPTERS"
 """A folder that the package ``runners`` is looked for in too."""
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.02
 _LAST_WORDS_SECONDS = 3.0
 # The caller's settings of numerical libraries would make two users' results differ without a trace.
 _TUNING = (

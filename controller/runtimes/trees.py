@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +18,7 @@ from controller.results import Failure
 # Carried in the environment of every descendant, so that one that left its parent's tree is found as well.
 TAG_VARIABLE = "TRAINYARD_TREE"
 GRACE_SECONDS = 5.0
+_LOOK_SECONDS = 0.01
 _WINDOWS = sys.platform == "win32"
 _TAIL_BYTES, _TAIL_LINES = 16384, 20
 
@@ -66,9 +67,11 @@ class Tree:
 
     def wait(self, seconds: float) -> int | None:
         """The exit code, or None when it still runs after ``seconds``."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(seconds)
-        return None
+        # Popen's own waiting looks more and more rarely, up to twenty times a second: an end would be seen late.
+        deadline = time.monotonic() + seconds
+        while self.exit_code() is None and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(_LOOK_SECONDS, left))
+        return self.exit_code()
 
     def log_tail(self) -> str:
         """The last lines that this process printed."""
@@ -92,7 +95,7 @@ class Tree:
         self._stopped = self._stopped or self.exit_code() is None
         members: list[psutil.Process] = []
         try:
-            members = self._members()
+            members = self._descendants()
             self._ask()
             self.wait(grace)
         finally:
@@ -108,7 +111,7 @@ class Tree:
 
     def _kill(self, members: Sequence[psutil.Process]) -> None:
         deadline = time.monotonic() + GRACE_SECONDS
-        remaining = [*members, *self._members()]
+        remaining = [*filter(_lives, members), *self._members()]
         while remaining and time.monotonic() < deadline:
             for process in remaining:
                 with contextlib.suppress(psutil.Error):
@@ -119,21 +122,43 @@ class Tree:
         self.wait(GRACE_SECONDS)
 
     def _members(self) -> list[psutil.Process]:
-        found: dict[int, psutil.Process] = {}
+        found = {process.pid: process for process in self._descendants()}
+        for pid in _pids_with(f"{TAG_VARIABLE}={self._tag}"):
+            if pid not in found:
+                with contextlib.suppress(psutil.Error):
+                    found[pid] = psutil.Process(pid)
+        return [process for process in found.values() if _lives(process)]
+
+    def _descendants(self) -> list[psutil.Process]:
+        """The process and what it started, as long as it runs itself."""
         if self.exit_code() is None:
             with contextlib.suppress(psutil.Error):
                 root = psutil.Process(self.pid)
-                found = {process.pid: process for process in (root, *root.children(recursive=True))}
-        for process in psutil.process_iter():
-            if process.pid not in found and self._is_tagged(process):
-                found[process.pid] = process
-        return list(found.values())
+                return [root, *root.children(recursive=True)]
+        return []
 
-    def _is_tagged(self, process: psutil.Process) -> bool:
-        try:
-            return process.environ().get(TAG_VARIABLE) == self._tag and process.status() != psutil.STATUS_ZOMBIE
-        except (psutil.Error, OSError):
-            return False  # Another user's, or gone.
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
+
+
+def _pids_with(setting: str) -> Iterator[int]:
+    """Processes whose environment holds ``NAME=value``; another user's cannot be looked into."""
+    if not sys.platform.startswith("linux"):
+        name, _, value = setting.partition("=")
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error, OSError):
+                if process.environ().get(name) == value:
+                    yield process.pid
+        return
+    # The same, read without taking every environment apart: it is asked at the end of each trial.
+    for pid in psutil.pids():
+        with contextlib.suppress(OSError):
+            if setting.encode() in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
+                yield pid
 
 
 def describe_exit(code: int) -> str:

@@ -4,7 +4,7 @@ import signal
 
 from runners.core.adapter import Unsupported
 
-OUT_OF_MEMORY = "OUT_OF_MEMORY"
+OUT_OF_MEMORY, FRAMEWORK_ERROR = "OUT_OF_MEMORY", "FRAMEWORK_ERROR"
 _MEMORY_WORDS = ("out of memory", "oom when allocating", "resource_exhausted", "bad_alloc", "can't allocate memory",
                  "cannot allocate memory", "unable to allocate", "failed to allocate memory", "not enough memory",
                  "cuda_error_out_of_memory", "alloc_failed")
@@ -42,7 +42,7 @@ def reason_of(error):
     text = one_line(error)
     if isinstance(error, MemoryError) or any(word in text.lower() for word in _MEMORY_WORDS):
         return OUT_OF_MEMORY, text or "not enough memory"
-    return "FRAMEWORK_ERROR", "{}: {}".format(type(error).__name__, text)
+    return FRAMEWORK_ERROR, "{}: {}".format(type(error).__name__, text)
 
 
 def one_line(error):

@@ -1,6 +1,7 @@
-"""What the harness costs: the measured part of mlp-mnist through a runner against the same training written by hand.
+"""What the harness costs: mlp-mnist or cnn-mnist through a runner against the same training written by hand.
 
     python tests/bench/overhead.py [--runner NAME ...] [--pairs 5] [--epochs 2] [--workers N] [--data-dir FOLDER]
+    python tests/bench/overhead.py --workload cnn-mnist --steps 100 ...
 
 Both sides run in the same environment, with the same variables, weights, order of samples and loader, in fresh
 processes, in pairs whose order alternates. Printed is the ratio runner / by hand of each pair, their median, and the
@@ -104,13 +105,14 @@ def _through_runner(bench: Bench, runner: LocalRunner) -> float:
 
 def _by_hand(bench: Bench, runner: LocalRunner) -> float:
     schedule = bench.workload.schedule
-    script = HANDWRITTEN / f"{runner.spec.framework}_mlp.py"
+    script = HANDWRITTEN / f"{runner.spec.framework}_by_hand.py"
     start = StartOptions(threads=bench.threads, blobs=bench.work.blobs, log=bench.folder / "log")
     files = {role: bench.work.blobs / f"{digest}.npy" for role, digest in bench.work.arrays.items()}
     command = [
         str(runner.launch.python), str(script), "--x", str(files["x_train"]), "--y", str(files["y_train"]),
         "--initial", str(bench.folder / "initial.npz"), "--orders", str(bench.folder / "orders.npy"),
-        "--warmup-epochs", str(schedule.warmup_epochs), "--epochs", str(schedule.epochs),
+        "--model", bench.workload.name.partition("-")[0],
+        "--warmup-epochs", str(schedule.warmup_epochs or 1), "--epochs", str(schedule.epochs or 1),
         "--threads", str(bench.threads), "--workers", str(bench.variant.workers),
         "--prefetch", str(bench.variant.prefetch),
     ]  # fmt: skip
@@ -122,7 +124,9 @@ def _by_hand(bench: Bench, runner: LocalRunner) -> float:
 
 
 def _prepare(options: argparse.Namespace) -> Bench:
-    asked = workloads.override(workloads.find("mlp-mnist"), epochs=options.epochs)
+    steps = options.steps
+    epochs = None if steps else options.epochs
+    asked = workloads.override(workloads.find(options.workload), epochs=epochs, steps=steps, warmup_steps=steps)
     data = prepare(asked, data_dir=options.data_dir, cache=paths.cache_folder(), observer=lambda event: None)
     if data.note:
         print(f"note: {data.note}")
@@ -138,17 +142,21 @@ def _write_inputs(workload: Any, work: Work, folder: Path) -> None:
     """Initial weights and orders as files, so that a script that knows nothing of this project can read them."""
     model = graph.parse(workload)
     initial = initial_weights(model)
-    dense = [node.name for node in model.nodes if node.op == "dense"]
     arrays = {
-        f"d{number}_{parameter}": initial[name][parameter]
-        for number, name in enumerate(dense, 1)
+        f"{letter}{number}_{parameter}": initial[name][parameter]
+        for letter, op in (("c", "conv2d"), ("d", "dense"))
+        for number, name in enumerate([node.name for node in model.nodes if node.op == op], 1)
         for parameter in ("kernel", "bias")
     }
     np.savez(folder / "initial.npz", **arrays)
     count = len(np.load(work.blobs / f"{work.arrays['y_train']}.npy", mmap_mode="r"))
     schedule = workload.schedule
-    epochs = range(schedule.warmup_epochs + schedule.epochs)
-    orders = [order(workload.seed, epoch, count, schedule.batch_size) for epoch in epochs]
+    if schedule.steps:
+        first = order(workload.seed, 0, count, schedule.batch_size)
+        orders = [first[: schedule.steps], first[schedule.steps : 2 * schedule.steps]]
+    else:
+        epochs = range(schedule.warmup_epochs + schedule.epochs)
+        orders = [order(workload.seed, epoch, count, schedule.batch_size) for epoch in epochs]
     np.save(folder / "orders.npy", np.stack(orders))
 
 
@@ -156,11 +164,16 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--runner", action="append", help="repeatable; default: the default runners")
     parser.add_argument("--pairs", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=2, help="measured epochs, after one of warm-up")
+    parser.add_argument("--workload", choices=("mlp-mnist", "cnn-mnist"), default="mlp-mnist")
+    parser.add_argument("--epochs", type=int, default=2, help="measured epochs of mlp-mnist, after one of warm-up")
+    parser.add_argument("--steps", type=int, help="measured steps instead, after as many of warm-up (cnn-mnist: 100)")
     parser.add_argument("--workers", type=int, default=Variant().workers, help="of the loader, on both sides")
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--data-dir", type=Path)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.workload == "cnn-mnist":
+        options.steps = options.steps or 100
+    return options
 
 
 if __name__ == "__main__":

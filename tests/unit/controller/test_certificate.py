@@ -25,6 +25,14 @@ def test_equal_probes_pass_and_say_what_was_compared():
     assert (found.probed, found.unjudged) == ("a1" * 32, 0)
 
 
+def test_a_reference_without_finite_numbers_proves_nothing_either_way():
+    lost = probe(losses=(1.2, math.nan, math.nan, math.nan, math.nan))
+    for subject in (probe(), lost):
+        found = judge(subject, lost)
+        assert (found.state, found.against, found.parting) == (FAIL, (), None)
+        assert found.text.startswith("the reference has no finite loss of step 2")
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

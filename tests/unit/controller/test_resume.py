@@ -18,7 +18,7 @@ from controller.errors import UsageError
 from controller.events import TrialProgress
 from controller.preparation import CompareRequest
 from controller.results import CANCELLED, FAILED, SUCCEEDED, UNSUPPORTED, Environment
-from controller.resuming import ASKED, Now, Sorted, check_host, note, sort_out
+from controller.resuming import ASKED, FAILED_ASKED, Now, Sorted, check_host, note, sort_out
 from controller.running import held
 from controller.store import Store
 from tests.unit.controller import killed_campaign, made_up
@@ -77,6 +77,9 @@ def test_what_was_cut_short_or_never_showed_itself_is_run_again():
     # A failure that is known to be of what would run now is a result.
     failed = trial(A, 0, FAILED, failure=made_up.Failure("OUT_OF_MEMORY", "killed"))
     assert sort_out([failed], NOW).done == (failed,)
+    good = trials(A, 1.0)[0]
+    again = sort_out([good, failed], NOW, rerun_failed=True)
+    assert again.done == (good,) and again.reasons == (f"a-1, 1 of its trials: {FAILED_ASKED}",)
 
 
 def test_what_cannot_be_run_again_stays():
@@ -217,10 +220,11 @@ def kept(tmp_path, monkeypatch):
 
 def test_resume_asks_for_what_the_campaign_was(kept, tmp_path, capsys):
     whole, asked = kept
-    assert main.run(["compare", "--resume", whole.id[:6], "--rerun", "--data-dir", str(tmp_path)]) == 1
+    again = ["--rerun", "--rerun-failed"]
+    assert main.run(["compare", "--resume", whole.id[:6], *again, "--data-dir", str(tmp_path)]) == 1
     (request,) = asked
     assert isinstance(request, CompareRequest)
-    assert (request.resumed, request.rerun, request.data_dir) == (whole, True, tmp_path)
+    assert (request.resumed, request.rerun, request.rerun_failed, request.data_dir) == (whole, True, True, tmp_path)
     assert (request.trials, request.order_seed, request.threads, request.verify) == (4, 77, 1, False)
     assert request.runners == ("reference",) and len(request.variants) == 2
     assert request.limits == {"memory": "1g"}
@@ -239,6 +243,7 @@ def test_resume_continues_the_last_campaign(kept):
         (["--resume", "--trials", "3"], "--trials and --resume contradict each other"),
         (["--resume", "nothing"], "no campaign is called 'nothing'"),
         (["--rerun"], "--rerun is only for --resume"),
+        (["--rerun-failed"], "--rerun-failed is only for --resume"),
         (["surplus"], "unexpected argument 'surplus'"),
     ],
 )

@@ -5,12 +5,14 @@ import itertools
 import math
 import signal
 import threading
+from types import SimpleNamespace
 
 import grpc
 import numpy as np
 import pytest
 from trainyard.v1 import runner_pb2
 
+from runners.core.service import explain
 from tests.unit.runners.service import (
     Server,
     arrays,
@@ -117,6 +119,15 @@ def test_a_killed_process_leaves_its_last_words_and_a_usable_service(serve):
     server = serve("killed")
     assert "the last words" in server.train().failure.log_tail
     assert server.train().failure.reason == "PROCESS_DIED"
+
+
+@pytest.mark.parametrize(("kills", "reason"), [(0, "FRAMEWORK_ERROR"), (1, "OUT_OF_MEMORY")])
+def test_a_loader_worker_that_the_system_killed_is_want_of_memory(kills, reason):
+    failure = runner_pb2.Failure(reason="FRAMEWORK_ERROR", message="DataLoader worker (pid(s) 7) exited unexpectedly")
+    session = SimpleNamespace(out_of_memory_kills=lambda: kills, log_tail=lambda: "the last words")
+    explain(failure, session)
+    assert (failure.reason, failure.log_tail) == (reason, "the last words")
+    assert ("killed a process" in failure.message) == bool(kills)
 
 
 def test_children_of_a_dead_training_process_are_killed(serve):

@@ -1,4 +1,4 @@
-"""MNIST's perceptron written by hand in plain Keras 2, on the backend that KERAS_BACKEND names: the other side of
+"""mlp-mnist or cnn-mnist written by hand in plain Keras 2, on the backend that KERAS_BACKEND names: the other side of
 tests/bench/overhead.py.
 
 Knows nothing of this project's runners. Prints one JSON line; its loss is the mean of the last epoch. ``fit`` slices
@@ -18,7 +18,10 @@ def main():
     options = parse()
     set_threads(options.threads)
     x, y, orders = np.load(options.x), np.load(options.y), np.load(options.orders)
-    model = perceptron(np.load(options.initial))
+    make, names = MODELS[options.model]
+    model = make()
+    initial = np.load(options.initial)
+    model.set_weights([initial[name + part] for name in names for part in ("_kernel", "_bias")])
     stamps = []
     for epoch in range(options.warmup_epochs + options.epochs):
         if epoch >= options.warmup_epochs:
@@ -41,17 +44,29 @@ def set_threads(threads):
         cntk.cntk_py.set_max_num_cputhreads(threads)
 
 
-def perceptron(initial):
+def perceptron():
     model = models.Sequential([
         layers.Flatten(input_shape=(28, 28, 1)), layers.Dense(512, activation="relu"),
         layers.Dense(10, activation="softmax")])
     model.compile(optimizers.Adam(1e-3, epsilon=1e-7), "sparse_categorical_crossentropy")
-    model.set_weights([initial[name] for name in ("d1_kernel", "d1_bias", "d2_kernel", "d2_bias")])
     return model
 
 
+def convolutions():
+    model = models.Sequential([
+        layers.Conv2D(32, 3, activation="relu", input_shape=(28, 28, 1)), layers.Conv2D(64, 3, activation="relu"),
+        layers.MaxPooling2D(2), layers.Dropout(0.25), layers.Flatten(), layers.Dense(128, activation="relu"),
+        layers.Dropout(0.5), layers.Dense(10, activation="softmax")])
+    model.compile(optimizers.Adadelta(1.0, rho=0.95, epsilon=1e-8), "sparse_categorical_crossentropy")
+    return model
+
+
+MODELS = {"mlp": (perceptron, ("d1", "d2")), "cnn": (convolutions, ("c1", "c2", "d1", "d2"))}
+
+
 def parse():
-    parser = argparse.ArgumentParser(description="Trains the MNIST MLP by hand.")
+    parser = argparse.ArgumentParser(description="Trains mlp-mnist or cnn-mnist by hand.")
+    parser.add_argument("--model", choices=sorted(MODELS), default="mlp")
     for name in ("x", "y", "initial", "orders"):
         parser.add_argument("--" + name, required=True)
     for name, default in (("warmup-epochs", 1), ("epochs", 1), ("threads", 1), ("workers", 0), ("prefetch", 0)):

@@ -1,6 +1,7 @@
-"""The MNIST MLP trained by hand in TensorFlow, with nothing of Trainyard: what the runner's time is compared with.
+"""mlp-mnist or cnn-mnist trained by hand in TensorFlow, with nothing of Trainyard: what the runner's time is compared
+with.
 
-    python tensorflow_mlp.py --x x.npy --y y.npy --initial initial.npz --orders orders.npy --epochs 3 --threads 2
+    python tensorflow_by_hand.py --x x.npy --y y.npy --initial initial.npz --orders orders.npy --epochs 3 --threads 2
 
 x: float32 (samples, 28, 28, 1); y: int32 (samples,); orders: int64 (warm-up and measured epochs, steps, batch).
 Prints one JSON line; seconds are between two moments at which the device had nothing left to do.
@@ -19,9 +20,10 @@ def main():
     tf.config.threading.set_intra_op_parallelism_threads(options.threads)
     tf.config.threading.set_inter_op_parallelism_threads(options.threads)
     orders = np.load(options.orders)
-    variables = [tf.Variable(np.load(options.initial)[name])
-                 for name in ("d1_kernel", "d1_bias", "d2_kernel", "d2_bias")]
-    step = training_step(variables, orders.shape[2], options.jit)
+    names, forward, optimizer = MODELS[options.model]
+    variables = [tf.Variable(np.load(options.initial)[name + part])
+                 for name in names for part in ("_kernel", "_bias")]
+    step = training_step(variables, forward, optimizer(), orders.shape[2], options.jit)
     order, dataset = pipeline(np.load(options.x), np.load(options.y), orders, options)
 
     def epoch(number):
@@ -44,7 +46,8 @@ def main():
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Trains the MNIST MLP by hand.")
+    parser = argparse.ArgumentParser(description="Trains mlp-mnist or cnn-mnist by hand.")
+    parser.add_argument("--model", choices=sorted(MODELS), default="mlp")
     for name in ("x", "y", "initial", "orders"):
         parser.add_argument("--" + name, required=True)
     for name, default in (("warmup-epochs", 1), ("epochs", 3), ("threads", 1), ("workers", 4), ("prefetch", 4)):
@@ -53,17 +56,38 @@ def arguments():
     return parser.parse_args()
 
 
-def training_step(variables, batch, jit):
+def perceptron(x, kernel1, bias1, kernel2, bias2):
+    hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, 784)), kernel1), bias1))
+    return tf.nn.bias_add(tf.matmul(hidden, kernel2), bias2)
+
+
+def convolutions(x, kernel1, bias1, kernel2, bias2, kernel3, bias3, kernel4, bias4):
+    x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, kernel1, 1, "VALID"), bias1))
+    x = tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, kernel2, 1, "VALID"), bias2))
+    x = tf.nn.dropout(tf.nn.max_pool2d(x, 2, 2, "VALID"), 0.25)
+    x = tf.nn.relu(tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, 9216)), kernel3), bias3))
+    return tf.nn.bias_add(tf.matmul(tf.nn.dropout(x, 0.5), kernel4), bias4)
+
+
+def adam():
+    return tf.keras.optimizers.Adam(1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-7)
+
+
+def adadelta():
+    return tf.keras.optimizers.Adadelta(1.0, rho=0.95, epsilon=1e-8)
+
+
+MODELS = {"mlp": (("d1", "d2"), perceptron, adam), "cnn": (("c1", "c2", "d1", "d2"), convolutions, adadelta)}
+
+
+def training_step(variables, forward, optimizer, batch, jit):
     """A ``tf.function`` that trains one batch and returns its loss."""
-    kernel1, bias1, kernel2, bias2 = variables
-    optimizer = tf.keras.optimizers.Adam(1e-3, beta_1=0.9, beta_2=0.999, epsilon=1e-7)
 
     @tf.function(input_signature=(tf.TensorSpec((batch, 28, 28, 1), tf.float32), tf.TensorSpec((batch,), tf.int32)),
                  autograph=False, jit_compile=jit or None)
     def step(x, y):
         with tf.GradientTape() as tape:
-            hidden = tf.nn.relu(tf.nn.bias_add(tf.matmul(tf.reshape(x, (-1, 784)), kernel1), bias1))
-            logits = tf.nn.bias_add(tf.matmul(hidden, kernel2), bias2)
+            logits = forward(x, *variables)
             loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits))
         optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
         return loss

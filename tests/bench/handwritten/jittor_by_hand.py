@@ -1,4 +1,4 @@
-"""MNIST's perceptron written by hand in plain Jittor: the other side of tests/bench/overhead.py.
+"""mlp-mnist or cnn-mnist written by hand in plain Jittor: the other side of tests/bench/overhead.py.
 
 Knows nothing of this project's runners. Prints one JSON line.
 """
@@ -19,11 +19,60 @@ class Perceptron(nn.Module):
         self.hidden = nn.Linear(784, 512)
         self.logits = nn.Linear(512, 10)
         for layer, name in ((self.hidden, "d1"), (self.logits, "d2")):
-            layer.weight.assign(jt.array(np.ascontiguousarray(initial[name + "_kernel"].T)))
-            layer.bias.assign(jt.array(initial[name + "_bias"]))
+            fill(layer, initial[name + "_kernel"].T, initial[name + "_bias"])
 
     def execute(self, x):
         return self.logits(nn.relu(self.hidden(x.reshape((x.shape[0], -1)))))
+
+
+class Convolutions(nn.Module):
+    def __init__(self, initial):
+        self.conv1, self.conv2 = nn.Conv(1, 32, 3), nn.Conv(32, 64, 3)
+        self.pool = nn.Pool(2, 2, op="maximum")
+        self.drop1, self.drop2 = nn.Dropout(0.25), nn.Dropout(0.5)
+        self.hidden, self.logits = nn.Linear(9216, 128), nn.Linear(128, 10)
+        # Kernels are given as (height, width, in, out), and flattened channels come last.
+        for layer, name in ((self.conv1, "c1"), (self.conv2, "c2")):
+            fill(layer, initial[name + "_kernel"].transpose(3, 2, 0, 1), initial[name + "_bias"])
+        hidden = initial["d1_kernel"].reshape(12, 12, 64, 128).transpose(2, 0, 1, 3).reshape(9216, 128)
+        fill(self.hidden, hidden.T, initial["d1_bias"])
+        fill(self.logits, initial["d2_kernel"].T, initial["d2_bias"])
+
+    def execute(self, x):
+        x = nn.relu(self.conv1(x.reshape((x.shape[0], 1, 28, 28))))
+        x = self.drop1(self.pool(nn.relu(self.conv2(x))))
+        return self.logits(self.drop2(nn.relu(self.hidden(x.reshape((x.shape[0], -1))))))
+
+
+def fill(layer, weight, bias):
+    layer.weight.assign(jt.array(np.ascontiguousarray(weight)))
+    layer.bias.assign(jt.array(bias))
+
+
+class Adadelta(nn.Optimizer):
+    """Jittor has none."""
+
+    def __init__(self, parameters):
+        super().__init__(parameters, 1.0)
+        self.squares = [jt.zeros(p.shape).stop_grad() for p in parameters]
+        self.changes = [jt.zeros(p.shape).stop_grad() for p in parameters]
+
+    def step(self, loss):
+        self.pre_step(loss)
+        group = self.param_groups[0]
+        for p, g, square, change in zip(group["params"], group["grads"], self.squares, self.changes):
+            square.update(0.95 * square + 0.05 * g * g)
+            update = g * jt.sqrt(change + 1e-8) / jt.sqrt(square + 1e-8)
+            change.update(0.95 * change + 0.05 * update * update)
+            p.update(p - self.lr * update)
+        self.zero_grad()
+
+
+def adam(parameters):
+    return nn.Adam(parameters, 1e-3, eps=1e-7)
+
+
+MODELS = {"mlp": (Perceptron, adam), "cnn": (Convolutions, Adadelta)}
 
 
 class Batches(Dataset):
@@ -60,8 +109,9 @@ def main():
     ctypes.CDLL("libgomp.so.1").omp_set_num_threads(options.threads)
     jt.flags.use_cuda = 0
     x, y, orders = np.load(options.x), np.load(options.y), np.load(options.orders)
-    model = Perceptron(np.load(options.initial))
-    optimizer = nn.Adam(model.parameters(), 1e-3, eps=1e-7)
+    make, optimize = MODELS[options.model]
+    model = make(np.load(options.initial))
+    optimizer = optimize(model.parameters())
     dataset = Batches(x, y, orders, options.workers, options.prefetch)
     batches = in_order(dataset)
     stamps = []
@@ -89,6 +139,7 @@ def train(model, optimizer, batches, steps):
 
 def parse():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--model", choices=sorted(MODELS), default="mlp")
     for name in ("x", "y", "initial", "orders"):
         parser.add_argument("--" + name, required=True)
     for name, default in (("warmup-epochs", 1), ("epochs", 2), ("threads", 1), ("workers", 4), ("prefetch", 4)):

@@ -1,4 +1,4 @@
-"""The MNIST MLP trained by hand in plain PyTorch: what the runner's measured time is compared with.
+"""mlp-mnist or cnn-mnist trained by hand in plain PyTorch: what the runner's measured time is compared with.
 
 Run by the environment's own Python; imports nothing of Trainyard. Prints one JSON line:
 {"measured_seconds": ..., "epoch_seconds": [...], "loss": ...}.
@@ -40,13 +40,47 @@ class Order(Sampler):
         return iter(self.orders[self.epoch].unbind(0))
 
 
-def make_model(initial, device):
-    model = nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(inplace=True), nn.Linear(512, 10))
+def perceptron():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(inplace=True), nn.Linear(512, 10))
+
+
+def convolutions():
+    return nn.Sequential(
+        nn.Flatten(), nn.Unflatten(1, (1, 28, 28)), nn.Conv2d(1, 32, 3), nn.ReLU(inplace=True), nn.Conv2d(32, 64, 3),
+        nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten(), nn.Linear(9216, 128),
+        nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Linear(128, 10))
+
+
+def make_model(name, initial, device):
+    """With the initial weights, which are those of channels last: kernels (height, width, in, out)."""
+    model = MODELS[name]()
+    numbers = {nn.Conv2d: 0, nn.Linear: 0}
     with torch.no_grad():
-        for layer, name in ((model[1], "d1"), (model[3], "d2")):
-            layer.weight.copy_(torch.from_numpy(initial[name + "_kernel"].T.copy()))
-            layer.bias.copy_(torch.from_numpy(initial[name + "_bias"]))
+        for layer in model:
+            if type(layer) in numbers:
+                numbers[type(layer)] += 1
+                prefix = "{}{}_".format("c" if isinstance(layer, nn.Conv2d) else "d", numbers[type(layer)])
+                layer.weight.copy_(torch.from_numpy(to_first(initial[prefix + "kernel"], layer)))
+                layer.bias.copy_(torch.from_numpy(initial[prefix + "bias"]))
     return model.to(device)
+
+
+def to_first(kernel, layer):
+    if isinstance(layer, nn.Conv2d):
+        return kernel.transpose(3, 2, 0, 1).copy()
+    if kernel.shape[0] == 9216:
+        kernel = kernel.reshape(12, 12, 64, -1).transpose(2, 0, 1, 3).reshape(9216, -1)
+    return kernel.T.copy()
+
+
+def make_optimizer(name, parameters):
+    if name == "cnn":
+        return torch.optim.Adadelta(parameters, lr=1.0, rho=0.95, eps=1e-8)
+    fused = {"fused": True} if "fused" in inspect.signature(torch.optim.Adam.__init__).parameters else {}
+    return torch.optim.Adam(parameters, lr=1e-3, eps=1e-7, **fused)
+
+
+MODELS = {"mlp": perceptron, "cnn": convolutions}
 
 
 def make_loader(x, y, orders, arguments, device):
@@ -76,10 +110,9 @@ def train(arguments, device):
     x = torch.from_numpy(np.load(arguments.x))
     y = torch.from_numpy(np.load(arguments.y)).long()
     orders = torch.from_numpy(np.load(arguments.orders))
-    model, criterion = make_model(np.load(arguments.initial), device), nn.CrossEntropyLoss()
+    model, criterion = make_model(arguments.model, np.load(arguments.initial), device), nn.CrossEntropyLoss()
     objective = compiled(model, criterion) if arguments.jit else lambda x, y: criterion(model(x), y)
-    fused = {"fused": True} if "fused" in inspect.signature(torch.optim.Adam.__init__).parameters else {}
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3, eps=1e-7, **fused)
+    optimizer = make_optimizer(arguments.model, model.parameters())
     order, loader = make_loader(x, y, orders, arguments, device)
 
     on_gpu = device.type == "cuda"
@@ -116,6 +149,7 @@ def main():
         parser.add_argument("--" + name, required=True)
     for name in ("warmup-epochs", "epochs", "threads", "workers", "prefetch"):
         parser.add_argument("--" + name, type=int, required=True)
+    parser.add_argument("--model", choices=sorted(MODELS), default="mlp")
     parser.add_argument("--jit", action="store_true")
     parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
