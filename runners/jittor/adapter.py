@@ -16,7 +16,7 @@ from jittor import nn
 
 from runners.core.adapter import Adapter, Description, Device, Unsupported
 from runners.jittor import optimizers
-from runners.jittor.layers import MAKERS, Network, logical
+from runners.jittor.layers import MAKERS, Network
 from runners.jittor.loaders import MemoryLoader, NativeLoader
 
 # Jittor catches crashes, prints a line and ends with status 1. Without that the process dies by the signal itself,
@@ -125,7 +125,7 @@ class JittorAdapter(Adapter):
         loss = self._loss(self._network.last(values), y)
         found = jt.grad(loss, [parameter.var for _, parameter in trained])
         gradients = _nested((key, parameter.logical(g)) for (key, parameter), g in zip(trained, found))
-        return {name: logical(values[name]) for name in self._network.names}, gradients
+        return {name: self._network.logical(name, values[name]) for name in self._network.names}, gradients
 
     def weights(self):
         network = self._network

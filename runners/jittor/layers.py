@@ -10,6 +10,7 @@ from jittor import nn
 from trainyard.graph import INPUT, same_padding
 from trainyard.v1 import workload_pb2
 
+from runners.core import flattening
 from runners.jittor import recurrent
 
 # Jittor's axes, as positions of the logical ones.
@@ -20,12 +21,16 @@ LOWEST = float(np.finfo(np.float32).min)
 
 
 class Parameter(object):
-    """A weight: the object and attribute that hold its Var, and the axes of it."""
+    """A weight: the object and attribute that hold its Var, and how it comes from and to the logical array: by its
+    ``axes``, or by other functions."""
 
     def __init__(self, owner, attribute, axes=None):
         self.owner = owner
         self.attribute = attribute
-        self.axes = axes
+        self.encode = self.decode = np.asarray
+        if axes is not None:
+            self.encode = lambda array: array.transpose(axes)
+            self.decode = lambda array: array.transpose(np.argsort(axes))
 
     @property
     def var(self):
@@ -33,15 +38,12 @@ class Parameter(object):
 
     def set(self, array):
         """Copies a logical array into a new Var."""
-        array = np.array(array, dtype=np.float32)
-        if self.axes is not None:
-            array = np.ascontiguousarray(array.transpose(self.axes))
+        array = np.ascontiguousarray(self.encode(np.array(array, dtype=np.float32)))
         setattr(self.owner, self.attribute, jt.array(array))
 
     def logical(self, var):
         """A NumPy copy of ``var``, this weight or its gradient, in the logical layout."""
-        array = np.array(var.numpy())
-        return array if self.axes is None else array.transpose(np.argsort(self.axes))
+        return self.decode(np.array(var.numpy()))
 
 
 class Network(object):
@@ -60,14 +62,24 @@ class Network(object):
         self._picture = len(model.input_shape) == 3 and any(
             INPUT in node.inputs and node.op != "flatten" for node in model.nodes)
         self._channels = model.input_shape[-1]
+        self._consumers = {node.name: [other for other in model.nodes if node.name in other.inputs]
+                           for node in model.nodes}
+        # (height, width, channels) of the pictures that are flattened with their channels first, by node.
+        self._pixels = {}
         for node in model.nodes:
             self._add(node, weights.get(node.name, {}))
         self.names = [node.name for node in model.nodes]
 
     def _add(self, node, weights):
         module, parameters, state = MAKERS[node.op](node)
+        pixels = self._pixels.get(node.inputs[0])
         if node.op == "flatten" and (node.inputs[0] != INPUT or self._picture):
-            module = _flatten_of(node)
+            module = self._flatten(node)
+        elif node.op == "dense" and pixels:
+            kernel = dict(parameters)["kernel"]
+            kernel.encode, kernel.decode = flattening.kernel_codec(pixels)
+        elif pixels:
+            self._pixels[node.name] = pixels
         for target, found in ((self.trained, parameters), (self.state, state)):
             for name, parameter in found:
                 parameter.set(weights[name])
@@ -77,6 +89,16 @@ class Network(object):
         if hasattr(module, "is_train"):
             self._modal.append(module)
         self._calls.append((node.name, module, node.inputs))
+
+    def _flatten(self, node):
+        """Of a picture in NCHW: back to the logical order first, where what follows needs that."""
+        shape = node.input_shapes[0]
+        if len(shape) < 3 or shape[2] == 1 or shape[0] * shape[1] == 1:
+            return _reshape
+        if flattening.order_is_free(node, self._consumers):
+            self._pixels[node.name] = shape
+            return _reshape
+        return lambda x: x.transpose((0, 2, 3, 1)).reshape((x.shape[0], -1))
 
     def arrange(self, x):
         """NumPy (batch, ...) in the logical layout -> C-contiguous, as ``forward`` takes it."""
@@ -98,6 +120,13 @@ class Network(object):
             values[name] = module(*[values[i] for i in inputs])
         return values
 
+    def logical(self, name, var):
+        """A NumPy copy of a node's output in the logical layout."""
+        array = np.array(var.numpy())
+        if name in self._pixels:
+            return flattening.decode_rows(array, self._pixels[name])
+        return array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
+
     def last(self, values):
         """The logits (batch, classes) among all outputs."""
         return values[self.names[-1]]
@@ -105,12 +134,6 @@ class Network(object):
     def forward(self, x):
         """The logits (batch, classes)."""
         return self.last(self.values(x))
-
-
-def logical(var):
-    """A NumPy copy of a node's output in the logical layout."""
-    array = np.array(var.numpy())
-    return array.transpose(0, 2, 3, 1) if array.ndim == 4 else array
 
 
 # --- one maker for each op: node -> (module, [(name, Parameter)] trained, the same for state) ---------------
@@ -167,14 +190,6 @@ class _Flat(object):
     def __call__(self, x):
         self._layer.is_train = self.is_train
         return self._layer(x.reshape((-1, x.shape[-1]))).reshape(x.shape)
-
-
-def _flatten_of(node):
-    """Flatten of a picture in NCHW: back to the logical order first, where that is another one."""
-    shape = node.input_shapes[0]
-    if len(shape) < 3 or shape[2] == 1 or shape[0] * shape[1] == 1:
-        return _reshape
-    return lambda x: x.transpose((0, 2, 3, 1)).reshape((x.shape[0], -1))
 
 
 def _reshape(x):

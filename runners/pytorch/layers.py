@@ -4,6 +4,7 @@ Pictures are (batch, channels, height, width) inside, in either memory format. E
 and everything with parameters a stock module, so that the generated ``forward`` is what one would write by hand.
 """
 
+import functools
 import operator
 
 import numpy as np
@@ -12,13 +13,12 @@ import torch.fx
 from torch import nn
 from trainyard import graph
 
+from runners.core import flattening
 from runners.core.adapter import Unsupported
 from runners.pytorch import recurrent, windows
 
 # What may be overwritten by a relu that follows: their backward passes do not need their outputs.
 _OVERWRITABLE = ("conv2d", "dense", "batch_norm", "add")
-# One value depends on one value in the same place: they work in any order of the elements.
-_ELEMENTWISE = ("relu", "sigmoid", "tanh", "dropout")
 
 
 class Slot(object):
@@ -61,13 +61,13 @@ class Network(object):
         self.batch_norms = []
         self._graph = torch.fx.Graph()
         self._modules = {}
-        self._consumers = {name: [] for name in [graph.INPUT] + [node.name for node in model.nodes]}
+        self.consumers = {name: [] for name in [graph.INPUT] + [node.name for node in model.nodes]}
         for node in model.nodes:
             for name in node.inputs:
-                self._consumers[name].append(node)
+                self.consumers[name].append(node)
         self._ops = {node.name: node.op for node in model.nodes}
         self.channels_first = len(model.input_shape) == 3 and any(
-            node.op != "flatten" for node in self._consumers[graph.INPUT])
+            node.op != "flatten" for node in self.consumers[graph.INPUT])
         self.values = {}
         known = {graph.INPUT: Value(self._graph.placeholder("x"))}
         for node in model.nodes:
@@ -116,14 +116,7 @@ class Network(object):
 
     def only_use(self, name):
         """The op that made ``name`` if one node alone takes it, else None."""
-        return self._ops.get(name) if len(self._consumers[name]) == 1 else None
-
-    def order_is_free(self, node):
-        """Whether all that follows ``node`` up to the next dense layers works in any order of its elements."""
-        followers = self._consumers[node.name]
-        return bool(followers) and all(
-            follower.op == "dense" or (follower.op in _ELEMENTWISE and self.order_is_free(follower))
-            for follower in followers)
+        return self._ops.get(name) if len(self.consumers[name]) == 1 else None
 
 
 def to_channels_last(array):
@@ -143,24 +136,11 @@ def _dense(net, node, inputs):
     module = nn.Linear(node.input_shapes[0][-1], node.fields.units, bias=node.fields.use_bias)
     encode, decode = np.transpose, np.transpose
     if source.pixels is not None:
-        encode, decode = _pixel_kernel(source.pixels)
+        encode, decode = flattening.kernel_codec(source.pixels)
     net.slots.append(Slot(node.name, "kernel", module, "weight", encode, decode))
     if node.fields.use_bias:
         net.slots.append(Slot(node.name, "bias", module, "bias"))
     return _output(node, net.module_call(module, source.fx))
-
-
-def _pixel_kernel(pixels):
-    """Codec of a dense kernel whose input is a picture flattened with its channels first."""
-    height, width, channels = pixels
-
-    def encode(kernel):
-        return kernel.reshape(height, width, channels, -1).transpose(3, 2, 0, 1).reshape(kernel.shape[1], -1)
-
-    def decode(weight):
-        return weight.reshape(-1, channels, height, width).transpose(2, 3, 1, 0).reshape(-1, weight.shape[0])
-
-    return encode, decode
 
 
 def _conv2d(net, node, inputs):
@@ -236,18 +216,10 @@ def _flatten(net, node, inputs):
         return inputs[0]
     if len(shape) == 2 or (node.inputs[0] == graph.INPUT and not net.channels_first):
         return Value(net.call(torch.flatten, fx, 1))
-    if not net.channels_last and net.order_is_free(node):
-        return Value(net.call(torch.flatten, fx, 1), _pixel_decoder(shape), shape)
+    if not net.channels_last and flattening.order_is_free(node, net.consumers):
+        decode = functools.partial(flattening.decode_rows, pixels=shape)
+        return Value(net.call(torch.flatten, fx, 1), decode, shape)
     return Value(net.call(torch.flatten, net.method("permute", fx, 0, 2, 3, 1), 1))
-
-
-def _pixel_decoder(pixels):
-    height, width, channels = pixels
-
-    def decode(rows):
-        return to_channels_last(rows.reshape(-1, channels, height, width)).reshape(len(rows), -1)
-
-    return decode
 
 
 def _add(net, node, inputs):

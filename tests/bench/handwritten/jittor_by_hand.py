@@ -112,6 +112,7 @@ def main():
     make, optimize = MODELS[options.model]
     model = make(np.load(options.initial))
     optimizer = optimize(model.parameters())
+    model.train()
     dataset = Batches(x, y, orders, options.workers, options.prefetch)
     batches = in_order(dataset)
     stamps = []
