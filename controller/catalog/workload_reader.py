@@ -21,6 +21,11 @@ _EXCLUSIVE = (("warmup_steps", "warmup_epochs"), ("steps", "epochs"))
 # What to do about what ``graph.parse`` refuses, by a part of its message.
 _REMEDIES = (
     ("dense needs an input", "put a flatten or a global pooling layer before it"),
+    (
+        "needs an input of shape (height, width, channels)",
+        "put it before the flatten or dense layer, or name an earlier layer in its inputs",
+    ),
+    ("needs an input of shape", "name a layer that gives such a shape in its inputs"),
     ("does not fit an input", 'use a smaller window, or padding = "same"'),
     ("its output is used by no other layer", "name it in another layer's inputs, or remove it"),
     ("is no earlier layer", "name a layer that stands before it in the file, or 'input'"),

@@ -93,10 +93,12 @@ def _request(chosen: Mapping[str, Any], settings: Sequence[str]) -> "CompareRequ
     asked["workloads"] = workloads_of(chosen["workload"] or [DEFAULT_WORKLOAD], quick, overrides, seeds)
     asked["runners"] = runner_names(chosen["runner"] or [])
     from controller import preparation
+    from controller.cli import repeating
 
     drawn = preparation.new_seed() if chosen["order_seed"] is None else None
     order = chosen["order_seed"] if drawn is None else drawn
-    return preparation.CompareRequest(order_seed=order, command=_command(settings, drawn), **asked)
+    command = repeating.command(sys.argv[1:], settings, drawn)
+    return preparation.CompareRequest(order_seed=order, command=command, **asked)
 
 
 def asked_of(chosen: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,17 +262,6 @@ def threads_of(threads: int | None, wanted: Sequence[Any]) -> int:
     if threads:
         return threads
     return 0 if any(each.is_served for each in wanted) else hosts.usable_cpus()
-
-
-def _command(settings: Sequence[str], drawn_seed: int | None) -> str:
-    """The command line that repeats this campaign anywhere, with its settings and the seed that was drawn for it."""
-    import shlex
-    import subprocess
-
-    words = ["controller", *sys.argv[1:], *settings]
-    if drawn_seed is not None:
-        words += ["--order-seed", str(drawn_seed)]
-    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 # --- the campaign and its report ---------------------------------------------------------------------------

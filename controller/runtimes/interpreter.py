@@ -128,7 +128,7 @@ def _meant(name: str, python: OwnPython, known: Mapping[str, RunnerSpec]) -> Run
     present = [(spec, version) for spec in candidates if (version := _version(spec, python))]
     if not present:
         wanted = ", ".join(dict.fromkeys(spec.distribution for spec in candidates))
-        raise UsageError(f"{python.path} (Python {python.version}) has no {wanted}")
+        raise _lacking(python, wanted)
     if len({(spec.adapter, _own_variables(spec)) for spec, _ in present}) > 1:
         raise UsageError(
             f"--interpreter {name} may mean several runners", "name one: " + ", ".join(s.name for s, _ in present)
@@ -142,11 +142,16 @@ def _meant(name: str, python: OwnPython, known: Mapping[str, RunnerSpec]) -> Run
 def _exact(spec: RunnerSpec, python: OwnPython) -> RunnerSpec:
     found = _version(spec, python)
     if found is None:
-        raise UsageError(f"{python.path} (Python {python.version}) has no {spec.distribution}")
+        raise _lacking(python, spec.distribution)
     if found != spec.version:
         message = f"{python.path} has {spec.distribution} {found}, but runner {spec.name} is {spec.version}"
         raise UsageError(message, f"any version is taken by --interpreter {spec.framework}={python.path}")
     return spec
+
+
+def _lacking(python: OwnPython, distribution: str) -> UsageError:
+    message = f"{python.path} (Python {python.version}) has no {distribution}"
+    return UsageError(message, "install it there, name the Python that has it, or leave --interpreter out")
 
 
 def _version(spec: RunnerSpec, python: OwnPython) -> str | None:

@@ -83,8 +83,9 @@ def test_a_build_for_one_device_counts_as_the_framework(house, own):
 def test_an_interpreter_without_the_framework_is_named(house, own):
     house.add("tiny-1.0")
     for name in ("tiny", "tiny-1.0"):
-        with pytest.raises(UsageError, match="has no tiny"):
+        with pytest.raises(UsageError, match="has no tiny") as refused:
             resolve([(name, own)], house.specs())
+        assert "install it there" in refused.value.hint
     runtime = InterpreterRuntime({"tiny-1.0": own}, house.cache)
     assert "has no tiny" in runtime.availability(house.specs()["tiny-1.0"]).reason
 

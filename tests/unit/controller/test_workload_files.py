@@ -144,6 +144,7 @@ def test_the_models_of_the_file_and_the_message_have_the_same_operations_and_fie
         ("seed = 7", "sed = 7", ["unknown key 'sed'", "did you mean 'seed'?"]),
         ('name = "cnn-tiny"', 'name = "CNN tiny"', ["name", "lower case letters"]),
         ('[[layer]]\nop = "flatten"\n', "", ["layer dense_1", "dense needs an input", "(28, 28, 32)", "flatten"]),
+        (LAYERS, '[[layer]]\nop = "flatten"' + LAYERS, ["c1: conv2d needs an input of", "put it before the flatten"]),
         ('[[layer]]\nop = "flatten"', '[[layer]]\nop = "flatten"\ninputs = ["c2"]', ["'c2' is no earlier layer"]),
         ('op = "relu"', 'op = "relu"\nname = "c1"', ["the name is taken already"]),
         ("kernel = 3", "kernel = 99\nstride = 1", ["layer c1"]),
