@@ -29,7 +29,8 @@ class Spread:
         text = f"accuracy: {rows} differ by at most {self.between_rows:.4f} with the same seed"
         if self.between_seeds is None:
             return text
-        return f"{text}, and each by at most {self.between_seeds:.4f} over {self.seeds} seeds"
+        told = "more than" if self.between_rows > self.between_seeds else "no more than"
+        return f"{text}, {told} each does over {self.seeds} seeds (at most {self.between_seeds:.4f})"
 
 
 def spreads(comparison: Comparison) -> tuple[Spread, ...]:

@@ -29,8 +29,9 @@ def test_rows_of_one_seed_and_one_row_over_seeds_are_told_apart():
     assert found.between_seeds == pytest.approx(0.005)
     assert found.line() == (
         "accuracy: 2 rows of mlp-mnist differ by at most 0.0010 with the same seed, "
-        "and each by at most 0.0050 over 2 seeds"
+        "no more than each does over 2 seeds (at most 0.0050)"
     )
+    assert "the same seed, more than each does over" in replace(found, between_seeds=0.0009).line()
 
 
 def test_one_seed_says_nothing_of_others():
