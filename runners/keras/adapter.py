@@ -80,10 +80,14 @@ class KerasAdapter(Adapter):
         return {name: network.logical(np.asarray(array)) for name, array in zip(names, outputs)}, gradients
 
     def weights(self):
-        network = self._network
-        return {node.name: {name: network.logical_value(node, name, K.get_value(variable))
-                            for name, variable in network.variables(node).items()}
-                for node in self._model.nodes if node.parameters}
+        network, nodes = self._network, [node for node in self._model.nodes if node.parameters]
+        keys = [(node, name) for node in nodes for name in network.variables(node)]
+        # All in one call: TensorFlow 1 goes over its whole graph again for every value that is read alone.
+        values = K.batch_get_value([network.variables(node)[name] for node, name in keys])
+        found = {node.name: {} for node in nodes}
+        for (node, name), value in zip(keys, values):
+            found[node.name][name] = network.logical_value(node, name, value)
+        return found
 
     def facts(self):
         return {name: str(value).lower() for name, value in OPS.facts().items()}
