@@ -2,6 +2,8 @@
 
 import contextlib
 import queue
+import socket
+import ssl
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from datetime import timedelta
@@ -12,10 +14,12 @@ from cryptography import x509
 
 from controller.tls import authority as authorities
 from controller.tls import building, reading
+from controller.tls.diagnosis import diagnose
 from controller.tls.front import Front
 from controller.tls.identity import Identity
 from controller.tls.reading import CLIENT, SERVER, Kind
 
+HOST = "127.0.0.1"
 LOOPBACK = ("127.0.0.1", "localhost")
 PATIENCE = 60.0
 _BIG = [("grpc.max_receive_message_length", 16 * 2**20), ("grpc.max_send_message_length", 16 * 2**20)]
@@ -163,3 +167,36 @@ def failure(call: Callable[[], object]) -> grpc.RpcError:
     except grpc.RpcError as error:
         return error
     raise AssertionError(f"it was let in: {answer!r}")
+
+
+def refused(port: int, identity: Identity | None) -> str:
+    """What the controller reads; gRPC itself must have failed too."""
+    with channel_to(port, identity) as channel:
+        error = failure(lambda: whole(channel))
+    assert error.code() is grpc.StatusCode.UNAVAILABLE
+    return diagnose(HOST, port, identity, PATIENCE)
+
+
+def address_of(listener: socket.socket) -> str:
+    return f"{HOST}:{listener.getsockname()[1]}"
+
+
+def connect(port: int) -> socket.socket:
+    return socket.create_connection((HOST, port), PATIENCE)
+
+
+def shake_hands(port: int, identity: Identity, protocol: str = "h2") -> ssl.SSLSocket:
+    """A client that is not gRPC."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.set_alpn_protocols([protocol])
+    identity.load_into(context)
+    return context.wrap_socket(connect(port), server_hostname=HOST)
+
+
+def until_closed(connection: socket.socket) -> bytes:
+    """All that comes until the other side ends it; fails by timeout if it does not."""
+    found = b""
+    with contextlib.suppress(ConnectionError, ssl.SSLError):
+        while data := connection.recv(2**16):
+            found += data
+    return found

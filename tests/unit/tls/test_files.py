@@ -14,18 +14,13 @@ from controller.tls import authority as authorities
 from controller.tls import building
 from controller.tls.identity import Identity
 from controller.tls.reading import CLIENT, SERVER
-from tests.unit.tls_world import World
+from tests.unit.tls.world import World
 
 KEY = building.new_key()
 SEALED = KEY.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
 GARBLED = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
 GARBLED_CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 unlike_root = pytest.mark.skipif(sys.platform == "win32" or os.geteuid() == 0, reason="root may read and write all")
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
 
 
 def load(tmp_path: Path, *parts: bytes, kind: str = SERVER) -> str:
