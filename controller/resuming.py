@@ -59,8 +59,9 @@ def sort_out(trials: Sequence[Trial], now: Now, rerun: bool = False, rerun_faile
     outdated: dict[tuple[int, Cell], str] = {}
     reasons: dict[tuple[str, str], list[Trial]] = {}
     for trial in trials:
-        reason = ASKED if rerun else _reason(trial, now)
-        if not reason and rerun_failed and trial.state == FAILED:
+        can_run = now.environments.get(trial.cell.place) is not None
+        reason = ASKED if rerun and can_run else _reason(trial, now)
+        if not reason and rerun_failed and trial.state == FAILED and can_run:
             reason = FAILED_ASKED
         if reason:
             outdated[trial.block, trial.cell] = trial.id

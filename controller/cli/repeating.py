@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_FILES = {"--data-dir", "--certificate", "--save", "--workload", "--interpreter"}
+_FILES = {"--data-dir", "--certificate", "--save", "--workload", "-w", "--interpreter"}
+_WORKLOAD = ("--workload", "-w")
 _WORKLOAD_SUFFIX = ".toml"  # a workload without it is a name of the catalog
 
 
@@ -28,6 +29,8 @@ def _absolute(words: Sequence[str]) -> list[str]:
             found.append(_path(option, word))
         elif equals and name in _FILES:
             found.append(f"{name}={_path(name, value)}")
+        elif word.startswith("-w") and word != "-w":
+            found.append(f"-w{_path('-w', word[2:])}")
         else:
             found.append(word)
         option = word if word in _FILES and not option else ""
@@ -35,7 +38,7 @@ def _absolute(words: Sequence[str]) -> list[str]:
 
 
 def _path(option: str, value: str) -> str:
-    if option == "--workload" and not value.endswith(_WORKLOAD_SUFFIX):
+    if option in _WORKLOAD and not value.endswith(_WORKLOAD_SUFFIX):
         return value
     if option == "--interpreter":
         name, _, python = value.partition("=")

@@ -125,8 +125,11 @@ class Tree:
         found = {process.pid: process for process in self._descendants()}
         for pid in _pids_with(f"{TAG_VARIABLE}={self._tag}"):
             if pid not in found:
-                with contextlib.suppress(psutil.Error):
-                    found[pid] = psutil.Process(pid)
+                with contextlib.suppress(psutil.Error, OSError):
+                    process = psutil.Process(pid)
+                    # Once more: its number may have been given to another process since.
+                    if process.environ().get(TAG_VARIABLE) == self._tag:
+                        found[pid] = process
         return [process for process in found.values() if _lives(process)]
 
     def _descendants(self) -> list[psutil.Process]:

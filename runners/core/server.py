@@ -17,12 +17,14 @@ def main():
         # What was started with nohup stays as it was asked for.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             signal.signal(number, lambda *_: stop.set())
-    if options.exit_with_stdin:
-        threading.Thread(target=_watch_stdin, args=(stop,), daemon=True).start()
     # The framework is imported by the training process while this one imports gRPC.
     child = Child(options.adapter, options.blobs)
     try:
         from runners.core import service
+        # Not before: on Windows the import of NumPy waits for a thread that reads a pipe at standard input
+        # (numpy issue 24290).
+        if options.exit_with_stdin:
+            threading.Thread(target=_watch_stdin, args=(stop,), daemon=True).start()
         return service.serve(options, child, stop)
     except BaseException:
         child.end(0.0)

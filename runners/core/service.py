@@ -173,10 +173,11 @@ def _complete(event, session):
     del event.finished.phases[:]
     event.finished.phases.extend(phases)
     if event.finished.HasField("failure"):
-        explain(event.finished.failure, session)
+        _explain(event.finished.failure, session)
 
 
-def explain(failure, session):
+def _explain(failure, session):
+    """Adds the log's end to a Failure, and want of memory where the framework does not see it."""
     # What the kernel kills is often not the training process but a loader's worker, of which frameworks only say
     # that it has gone.
     if failure.reason == failures.FRAMEWORK_ERROR and session.out_of_memory_kills() > 0:

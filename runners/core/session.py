@@ -20,7 +20,7 @@ class Broken(Exception):
 
 class Session(object):
     """Of a ``Child`` that was just started. ``ready`` blocks until the framework is imported; then one ``start`` and
-    its ``events``; ``end`` may be called at any time, from any thread, more than once."""
+    its ``frames``; ``end`` may be called at any time, from any thread, more than once."""
 
     def __init__(self, child):
         self._child = child
@@ -50,8 +50,8 @@ class Session(object):
         """Hands over the request (a message)."""
         try:
             wire.write_frame(self._child.process.stdin.fileno(), kind, request.SerializeToString())
-        except OSError:
-            pass  # It has died; its end is the next frame.
+        except (OSError, ValueError):
+            pass  # It has died, or ``end`` has closed its input; its end is the next frame.
 
     def result(self):
         """Blocks for the one frame that answers a probe: (kind, payload); kind is ``None`` if the process died."""

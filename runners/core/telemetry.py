@@ -81,18 +81,41 @@ def processor_telemetry(before, after):
     }
 
 
-def out_of_memory_kills():
-    """How many processes of this control group the kernel has killed for want of memory; 0 where not known."""
-    for path in ("/sys/fs/cgroup/memory.events", "/sys/fs/cgroup/memory/memory.oom_control"):
-        try:
-            with open(path) as file:
-                for line in file:
-                    words = line.split()
-                    if words and words[0] == "oom_kill":
-                        return int(words[1])
-        except (OSError, ValueError, IndexError):
-            continue
-    return 0
+def out_of_memory_kills(root="/"):
+    """How many processes the kernel has killed for want of memory: of this control group, or where that does not
+    count them, of the whole machine; 0 where not known. ``root``: the folder that holds ``proc`` and ``sys``."""
+    found = [_oom_kills(os.path.join(root, path)) for path in _counters(root)]
+    return next((kills for kills in found if kills is not None), 0)
+
+
+def _counters(root):
+    """Files that may count kills, the most exact first."""
+    for controllers, group in _control_groups(root):
+        if not controllers:
+            yield "sys/fs/cgroup{}/memory.events".format(group.rstrip("/"))
+        elif "memory" in controllers.split(","):
+            # A container of version 1 is told the name that its group has outside, and has the group itself at the top.
+            for name in (group.rstrip("/"), ""):
+                yield "sys/fs/cgroup/memory{}/memory.oom_control".format(name)
+    yield "proc/vmstat"
+
+
+def _control_groups(root):
+    """(controllers, path) of each hierarchy that this process is in; version 2 names no controllers."""
+    try:
+        with open(os.path.join(root, "proc/self/cgroup")) as file:
+            return [line.rstrip("\n").split(":", 2)[1:] for line in file]
+    except OSError:
+        return []
+
+
+def _oom_kills(path):
+    """The number behind ``oom_kill`` in a file, None without one."""
+    try:
+        with open(path) as file:
+            return next((int(line.split()[1]) for line in file if line.startswith("oom_kill ")), None)
+    except (OSError, ValueError, IndexError):
+        return None
 
 
 def _status_kilobytes(key):

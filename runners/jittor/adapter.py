@@ -15,7 +15,7 @@ import numpy as np
 from jittor import nn
 
 from runners.core.adapter import Adapter, Description, Device, Unsupported
-from runners.jittor import optimizers
+from runners.jittor import denormals, optimizers
 from runners.jittor.layers import MAKERS, Network
 from runners.jittor.loaders import MemoryLoader, NativeLoader
 
@@ -56,6 +56,7 @@ class JittorAdapter(Adapter):
 
     def open(self, execution):
         _check_variant(execution.variant)
+        #denormals.flush()  # before OpenMP starts its threads, which take the setting over
         self._gpu = execution.device == "gpu"
         if self._gpu and not jt.has_cuda:
             raise LookupError("this Jittor was built without CUDA")
@@ -137,7 +138,8 @@ class JittorAdapter(Adapter):
 
     def facts(self):
         threads = self._openmp.omp_get_max_threads() if self._openmp else 0
-        return {"threads": str(threads), "tf32": "false", "onednn": str(jt.compile_extern.mkl_ops is not None).lower(),
+        return {"threads": str(threads), "tf32": "false", "denormals_flushed": str(denormals.is_flushed()).lower(),
+                "onednn": str(jt.compile_extern.mkl_ops is not None).lower(),
                 "compiler": jt.flags.cc_path, "compiler_flags": " ".join(jt.flags.cc_flags.split()),
                 "kernel_cache": jt.flags.cache_path, "omp_wait_policy": os.environ.get("OMP_WAIT_POLICY", "")}
 

@@ -23,6 +23,7 @@ def _registry():
             ("layer", layer_checks.CASES, layer_checks.check_layer),
             ("optimizer", train_checks.OPTIMIZERS, train_checks.check_optimizer),
             ("optimizer-table", train_checks.TABLE_OPTIMIZERS, train_checks.check_table_optimizer),
+            ("optimizer-silent", train_checks.SILENT_OPTIMIZERS, train_checks.check_silent_optimizer),
             ("model", train_checks.MODELS, train_checks.check_model),
             ("loader", loader_checks.LOADERS, loader_checks.check_loader)):
         for name in names:

@@ -29,6 +29,14 @@ TABLE_OPTIMIZERS = {
     "rmsprop": ("rmsprop", 1e-3, 0.0, {"momentum": 0.5, "epsilon": 1e-3}),
     "adadelta": ("adadelta", 1.0, 0.0, {"epsilon": 1e-4}),
 }
+# Means of squared gradients halve with each step in which the gradient stays away.
+SILENT_STEPS = 200
+SILENT_OPTIMIZERS = {
+    "adam": ("adam", 1e-3, 0.0, {"beta_1": 0.5, "beta_2": 0.5}),
+    "rmsprop": ("rmsprop", 1e-3, 0.0, {"rho": 0.5}),
+    "rmsprop-centered": ("rmsprop", 1e-3, 0.0, {"rho": 0.5, "centered": True, "epsilon": 1e-3}),
+    "adadelta": ("adadelta", 1.0, 0.0, {"rho": 0.5, "epsilon": 1e-4}),
+}
 
 
 def batches(model, steps):
@@ -54,6 +62,23 @@ def check_table_optimizer(bench, name):
     sketch.add("flatten")
     sketch.add("dense", "logits", units=3)
     _trains_alike(bench, sketch.model(), 6)
+
+
+def check_silent_optimizer(bench, name):
+    """Weights of features that are zero from the second step on stay finite where they are, also when the optimizer's
+    means fall below the least normal number of float32 (after some 120 steps)."""
+    optimizer, rate, decay, options = SILENT_OPTIMIZERS[name]
+    sketch = Sketch((32,), samples=8 * SILENT_STEPS).optimizer(optimizer, rate, decay, **options)
+    sketch.add("dense", "hidden", units=32)
+    sketch.add("tanh")
+    sketch.add("dense", "logits", units=3)
+    model = sketch.model()
+    subject, oracle = bench.pair(model)
+    pairs = [(x.copy(), y) for x, y in batches(model, SILENT_STEPS)]
+    for x, _ in pairs[1:]:
+        x[:, :16] = 0
+    bench.losses(train(subject, pairs), train(oracle, pairs))
+    bench.weights(model, subject, oracle)
 
 
 def check_model(bench, name):
@@ -100,6 +125,22 @@ def cnn():
     return sketch.model()
 
 
+def flattened():
+    """What a flattened picture goes through on its way to dense layers, two of them on one, and to no dense layer."""
+    sketch = Sketch((8, 7, 3), classes=5, batch_size=16).optimizer("sgd", 0.05, momentum=0.9)
+    picture = sketch.add("conv2d", "c1", filters=6)
+    first = sketch.add("flatten", "free", [picture])
+    sketch.add("relu")
+    sketch.add("dropout", rate=0.0)
+    sketch.add("dense", "through", units=5)
+    sketch.add("dense", "beside", [first], units=4)
+    second = sketch.add("flatten", "fixed", [picture])
+    sketch.add("dense", "of-fixed", [second], units=3)
+    sketch.add("concat", "joined", ["through", "beside", "of-fixed", second])
+    sketch.add("dense", "logits", units=5)
+    return sketch.model()
+
+
 def fasttext():
     sketch = Sketch((9,), vocabulary=50, batch_size=16).optimizer("adam", 1e-3).binary()
     sketch.add("embedding", "words", vocabulary=50, dim=8)
@@ -126,7 +167,7 @@ def lstm():
     return sketch.model()
 
 
-MODELS = {"mlp": mlp, "cnn": cnn, "fasttext": fasttext, "bilstm": bilstm, "lstm": lstm}
+MODELS = {"mlp": mlp, "cnn": cnn, "flattened": flattened, "fasttext": fasttext, "bilstm": bilstm, "lstm": lstm}
 
 
 # --- single properties --------------------------------------------------------------------------------------

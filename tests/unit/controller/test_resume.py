@@ -83,7 +83,10 @@ def test_what_was_cut_short_or_never_showed_itself_is_run_again():
 
 
 def test_what_cannot_be_run_again_stays():
-    assert len(sort_out(trials(A, 1.0, 2.0), replace(NOW, environments={("local", "a-1"): None})).done) == 2
+    gone = replace(NOW, environments={("local", "a-1"): None})
+    failed = [replace(trial, state=FAILED) for trial in trials(A, 1.0, 2.0)]
+    for options in ({}, {"rerun": True}, {"rerun_failed": True}):
+        assert len(sort_out(failed, gone, **options).done) == 2
 
 
 def test_all_are_run_again_where_that_is_asked():

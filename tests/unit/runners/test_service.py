@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 from trainyard.v1 import runner_pb2
 
-from runners.core.service import explain
+from runners.core import telemetry
+from runners.core.service import _complete
+from runners.core.session import Session
 from tests.unit.runners.service import (
     Server,
     arrays,
@@ -123,11 +125,44 @@ def test_a_killed_process_leaves_its_last_words_and_a_usable_service(serve):
 
 @pytest.mark.parametrize(("kills", "reason"), [(0, "FRAMEWORK_ERROR"), (1, "OUT_OF_MEMORY")])
 def test_a_loader_worker_that_the_system_killed_is_want_of_memory(kills, reason):
-    failure = runner_pb2.Failure(reason="FRAMEWORK_ERROR", message="DataLoader worker (pid(s) 7) exited unexpectedly")
-    session = SimpleNamespace(out_of_memory_kills=lambda: kills, log_tail=lambda: "the last words")
-    explain(failure, session)
+    child = SimpleNamespace(out_of_memory_kills=lambda: kills, log_tail=lambda: "the last words")
+    session = Session(child)
+    session.process_start_seconds = 0.1
+    session.description = runner_pb2.DescribeResponse(phases={"import": 1.0})
+    event = runner_pb2.TrainEvent()
+    failure = event.finished.failure
+    failure.reason, failure.message = "FRAMEWORK_ERROR", "DataLoader worker (pid(s) 7) exited unexpectedly"
+    _complete(event, session)
     assert (failure.reason, failure.log_tail) == (reason, "the last words")
     assert ("killed a process" in failure.message) == bool(kills)
+
+
+V1 = "sys/fs/cgroup/memory/{}memory.oom_control"
+V2 = "sys/fs/cgroup/{}memory.events"
+STAT = {"proc/vmstat": "pgfault 9\noom_kill 7\n"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "files", "kills"),
+    [
+        ("0::/user.slice/session-1.scope\n", {V2.format("user.slice/session-1.scope/"): "oom 1\noom_kill 3\n"}, 3),
+        ("0::/\n", {V2.format(""): "oom_kill 2\n"}, 2),  # a container of version 2
+        ("5:cpu,memory:/a/b\n0::/\n", {V1.format("a/b/"): "under_oom 0\noom_kill 4\n"}, 4),
+        ("5:memory:/docker/1f\n", {V1.format(""): "oom_kill 5\n"}, 5),  # a container of version 1
+        ("5:cpu:/a\n0::/a\n", {}, 7),  # no group that counts memory
+        (None, {}, 7),
+    ],
+)
+def test_kills_are_counted_by_the_own_group_or_else_by_the_machine(tmp_path, groups, files, kills):
+    cgroup = {} if groups is None else {"proc/self/cgroup": groups}
+    for name, text in {**STAT, **cgroup, **files}.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert telemetry.out_of_memory_kills(str(tmp_path)) == kills
+
+
+def test_where_nothing_counts_no_kills_are_known(tmp_path):
+    assert telemetry.out_of_memory_kills(str(tmp_path)) == 0
 
 
 def test_children_of_a_dead_training_process_are_killed(serve):
