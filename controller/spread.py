@@ -6,31 +6,41 @@ initial weights and of the order of samples shows how much is within what chance
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 
 from controller.comparison import Comparison, Group
 from controller.results import WorkloadSummary
 from controller.rows import Row
 
+_CHANCE = 0.05  # below it, seeds alone are not taken for the reason why rows differ
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """``between_rows`` and ``between_seeds`` are largest differences of accuracies (fractions of 1) of one workload;
-    the second is None where there is one seed."""
+    """Accuracies (fractions of 1) of one workload. ``between_rows`` and ``between_seeds`` are largest differences: of
+    rows with the same seed, of one row's seeds. ``between_means`` is that of the rows' means over seeds, and
+    ``p_value`` how often chance alone, as seeds show it, parts them as far (one-way analysis of variance).
+    With one seed, only ``between_rows`` is known."""
 
     workload: str
     rows: int
     between_rows: float
     seeds: int
     between_seeds: float | None
+    between_means: float | None = None
+    p_value: float | None = None
 
     def line(self) -> str:
         """For people."""
         rows = f"{self.rows} rows of {self.workload}"
         text = f"accuracy: {rows} differ by at most {self.between_rows:.4f} with the same seed"
-        if self.between_seeds is None:
+        if self.between_seeds is None or self.between_means is None or self.p_value is None:
             return text
-        told = "more than" if self.between_rows > self.between_seeds else "no more than"
-        return f"{text}, {told} each does over {self.seeds} seeds (at most {self.between_seeds:.4f})"
+        does = "explain" if self.p_value >= _CHANCE else "do not explain"
+        return (
+            f"{text}, and each by at most {self.between_seeds:.4f} over {self.seeds} seeds; "
+            f"seeds {does} that their means differ by {self.between_means:.4f} (p = {self.p_value:.2g})"
+        )
 
 
 def spreads(comparison: Comparison) -> tuple[Spread, ...]:
@@ -54,8 +64,31 @@ def _spread(groups: Sequence[Group]) -> Spread | None:
     if not between_rows:
         return None
     seeds = len(groups)
-    between_seeds = max(_range(values) for values in by_row.values()) if seeds > 1 else None
-    return Spread(groups[0].workload.name, len(by_row), max(between_rows), seeds, between_seeds)
+    name = groups[0].workload.name
+    if seeds < 2:
+        return Spread(name, len(by_row), max(between_rows), seeds, None)
+    # A row that is missing from a seed's table has no mean over the same seeds.
+    whole = [values for values in by_row.values() if len(values) == seeds]
+    between_seeds = max(_range(values) for values in by_row.values())
+    if len(whole) < 2:
+        return Spread(name, len(by_row), max(between_rows), seeds, between_seeds)
+    means = _range([fmean(values) for values in whole])
+    return Spread(name, len(by_row), max(between_rows), seeds, between_seeds, means, _chance(whole))
+
+
+def _chance(rows: Sequence[Sequence[float]]) -> float:
+    """P value of a one-way analysis of variance over ``rows`` of equally many accuracies: Fisher, Statistical Methods
+    for Research Workers, chapter 7."""
+    from scipy.special import fdtrc
+
+    count, seeds = len(rows), len(rows[0])
+    means = [fmean(row) for row in rows]
+    between = seeds * sum((mean - fmean(means)) ** 2 for mean in means) / (count - 1)
+    within = sum((value - mean) ** 2 for row, mean in zip(rows, means, strict=True) for value in row)
+    within /= count * (seeds - 1)
+    if within == 0:
+        return 1.0 if between == 0 else 0.0
+    return float(fdtrc(count - 1, count * (seeds - 1), between / within))
 
 
 def _sound(rows: Iterable[Row]) -> Iterable[tuple[Row, float]]:

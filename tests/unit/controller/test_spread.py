@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import pytest
+import scipy.stats
 
 from controller.comparison import compare
 from controller.spread import spreads
@@ -27,11 +28,29 @@ def test_rows_of_one_seed_and_one_row_over_seeds_are_told_apart():
     assert (found.rows, found.seeds) == (2, 2)
     assert found.between_rows == pytest.approx(0.001)
     assert found.between_seeds == pytest.approx(0.005)
+    assert found.between_means == pytest.approx(0.0006)
     assert found.line() == (
-        "accuracy: 2 rows of mlp-mnist differ by at most 0.0010 with the same seed, "
-        "no more than each does over 2 seeds (at most 0.0050)"
+        "accuracy: 2 rows of mlp-mnist differ by at most 0.0010 with the same seed, and each by at most 0.0050 over "
+        "2 seeds; seeds explain that their means differ by 0.0006 (p = 0.87)"
     )
-    assert "the same seed, more than each does over" in replace(found, between_seeds=0.0009).line()
+
+
+@pytest.mark.parametrize(
+    ("other", "p_value", "words"),
+    [
+        ((0.970, 0.974), 1.0, "seeds explain"),
+        ((0.972, 0.976), scipy.stats.f_oneway([0.970, 0.974], [0.972, 0.976]).pvalue, "seeds explain"),
+        ((0.870, 0.874), scipy.stats.f_oneway([0.970, 0.974], [0.870, 0.874]).pvalue, "seeds do not explain"),
+    ],
+)
+def test_rows_that_part_further_than_seeds_do_are_named_so(other, p_value, words):
+    entries = []
+    for workload, mine, theirs in zip((MLP, SEVEN), (0.970, 0.974), other, strict=True):
+        entries += [*runs("a-1", workload, mine), *runs("b-1", workload, theirs)]
+    cells = [cell(name, workload) for workload in (MLP, SEVEN) for name in ("a-1", "b-1")]
+    (found,) = spreads(compare(campaign(*cells, workloads=(MLP, SEVEN), trials=2), entries))
+    assert found.p_value == pytest.approx(p_value)
+    assert words in found.line()
 
 
 def test_one_seed_says_nothing_of_others():
