@@ -36,6 +36,7 @@ MODULES = {
         "optimizer.adam": "loss of step 4",
         "model.cnn": "loss of step 4",
     },
+    "denormal_root": {"optimizer-silent.rmsprop": "loss of step"},
     "rmsprop_epsilon": {"optimizer.rmsprop-odd": "loss of step 2", "optimizer.rmsprop-momentum": "loss of step 2"},
 }
 
