@@ -56,7 +56,7 @@ class JittorAdapter(Adapter):
 
     def open(self, execution):
         _check_variant(execution.variant)
-        #denormals.flush()  # before OpenMP starts its threads, which take the setting over
+        denormals.flush()  # before OpenMP starts its threads, which take the setting over
         self._gpu = execution.device == "gpu"
         if self._gpu and not jt.has_cuda:
             raise LookupError("this Jittor was built without CUDA")
