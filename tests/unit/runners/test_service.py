@@ -4,7 +4,9 @@ import hashlib
 import itertools
 import math
 import signal
+import sys
 import threading
+from pathlib import Path
 from types import SimpleNamespace
 
 import grpc
@@ -177,6 +179,16 @@ def test_cancelling_ends_the_training_process(serve):
     pid = int(read_when_there(server.child_file))
     call.cancel()
     assert wait_until_gone(pid)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="reads /proc")
+def test_grpc_handles_no_fork_of_the_server(serve):
+    """The first training process starts before gRPC is imported, so what it was given was set in time."""
+    server = serve("slow")
+    call = server.stub.Train(server.request(workload(epochs=1000)))
+    pid = int(read_when_there(server.child_file))
+    assert b"GRPC_ENABLE_FORK_SUPPORT=0" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    call.cancel()
 
 
 def test_a_step_that_never_returns_is_killed_after_the_grace_period(serve):
