@@ -6,7 +6,7 @@ initial weights and of the order of samples shows how much is within what chance
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
+from statistics import fmean, variance
 
 from controller.comparison import Comparison, Group
 from controller.results import WorkloadSummary
@@ -79,14 +79,12 @@ def _spread(groups: Sequence[Group]) -> Spread | None:
 def _chance(rows: Sequence[Sequence[float]]) -> float:
     """P value of a one-way analysis of variance over ``rows`` of equally many accuracies: Fisher, Statistical Methods
     for Research Workers, chapter 7."""
-    from scipy.special import fdtrc
+    from scipy.special import fdtrc  # scipy.stats, which has the whole test, takes a second to import
 
     count, seeds = len(rows), len(rows[0])
-    means = [fmean(row) for row in rows]
-    between = seeds * sum((mean - fmean(means)) ** 2 for mean in means) / (count - 1)
-    within = sum((value - mean) ** 2 for row, mean in zip(rows, means, strict=True) for value in row)
-    within /= count * (seeds - 1)
-    if within == 0:
+    between = seeds * variance([fmean(row) for row in rows])
+    within = fmean([variance(row) for row in rows])
+    if within == 0:  # seeds change nothing: there is no chance to measure by
         return 1.0 if between == 0 else 0.0
     return float(fdtrc(count - 1, count * (seeds - 1), between / within))
 

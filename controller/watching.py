@@ -41,8 +41,6 @@ class Clock:
     def seconds_left(self, cells: Sequence[Cell]) -> float | None:
         """For ``cells``, the running one first; None before anything is known. A row that was not seen yet is taken
         for an average one of its runner, or else of all; 0 where the running trial takes longer than expected."""
-        if not cells:
-            return None
         elapsed = self._now() - self._begun
         seen = {cell: sum(taken) / len(taken) for cell, taken in self._taken.items()}
         if self._to_go is not None:

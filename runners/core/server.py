@@ -8,15 +8,13 @@ import threading
 
 from runners.core.child import Child
 
-# Read when gRPC is imported. Its handlers of fork() are for processes that go on with gRPC in the child; training
-# processes are other programs, and where Python forks for them (before 3.10) those handlers now and then wait in the
-# child for ever, and the call with it (seen with gRPC 1.62).
-NO_FORK_HANDLERS = {"GRPC_ENABLE_FORK_SUPPORT": "0"}
-
 
 def main():
     options = _options()
-    os.environ.update(NO_FORK_HANDLERS)
+    # Read when gRPC is imported. Its handlers of fork() are for processes that go on with gRPC in the child; training
+    # processes are other programs, and where Python forks for them (before 3.10) those handlers now and then wait in
+    # the child for ever, and the call with it (seen with gRPC 1.62).
+    os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
     stop = threading.Event()
     for name in ("SIGTERM", "SIGINT", "SIGHUP"):
         number = getattr(signal, name, None)  # Windows has no SIGHUP

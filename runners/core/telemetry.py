@@ -84,7 +84,7 @@ def processor_telemetry(before, after):
 def out_of_memory_kills(root="/"):
     """How many processes the kernel has killed for want of memory: of this control group, or where that does not
     count them, of the whole machine; 0 where not known. ``root``: the folder that holds ``proc`` and ``sys``."""
-    found = [_oom_kills(os.path.join(root, path)) for path in _counters(root)]
+    found = (_oom_kills(os.path.join(root, path)) for path in _counters(root))
     return next((kills for kills in found if kills is not None), 0)
 
 

@@ -8,23 +8,21 @@ routine into such libraries that sets it, but only for the thread that happens t
 """
 
 import ctypes
-import ctypes.util
 import sys
 
 # MXCSR of x86-64: flush to zero what comes out, take as zero what goes in.
 _FLUSH = 0x8000 | 0x0040
-# glibc's and musl's fenv_t is 32 bytes, the last 4 of which are MXCSR.
+# There glibc's fenv_t is 32 bytes, the last 4 of which are MXCSR.
 _WORDS, _MXCSR = 8, 7
 
 
 def flush():
-    """Flushes denormals in this thread and in those that it starts from now on. Returns whether it does."""
-    library = ctypes.CDLL(ctypes.util.find_library("m") or "libm.so.6")
+    """Flushes denormals in this thread and in those that it starts from now on."""
+    library = ctypes.CDLL("libm.so.6")
     environment = (ctypes.c_uint32 * _WORDS)()
-    if library.fegetenv(environment):
-        return False
+    library.fegetenv(environment)
     environment[_MXCSR] |= _FLUSH
-    return not library.fesetenv(environment) and is_flushed()
+    library.fesetenv(environment)
 
 
 def is_flushed():
